@@ -1,0 +1,1 @@
+//! One `kube::Client` to either cluster; reaching a Service; log following; access reviews; bus state.

@@ -1,0 +1,3 @@
+//! The Kubernetes API as a tower service: store, watch, RBAC, patches, discovery, logs.
+
+pub mod attributes;

@@ -1,0 +1,140 @@
+//! Streams, durable consumers and buckets with JetStream's rules.
+//!
+//! Called from the services through [`BusConnector`] and [`Bus`]; the monitor answers (`/jsz`) come from here too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+
+/// Why the bus did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum BusError {
+    #[error("the bus connection is closed")]
+    Closed,
+    #[error("stream {0} not found")]
+    StreamNotFound(String),
+    #[error("consumer {0} not found")]
+    ConsumerNotFound(String),
+    #[error("the bus refused the request: {0}")]
+    Refused(String),
+    #[error("bus storage failed: {0}")]
+    Storage(String),
+}
+
+/// Answer to a publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishAck {
+    /// Stream sequence, from 1.
+    pub sequence: u64,
+    /// The message id was seen within the duplicate window, and nothing new was stored.
+    pub duplicate: bool,
+}
+
+/// A stored message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredMessage {
+    pub sequence: u64,
+    pub subject: String,
+    /// `Nats-Msg-Id`.
+    pub message_id: Option<String>,
+    pub time: jiff::Timestamp,
+    pub payload: Vec<u8>,
+}
+
+/// A message handed to a consumer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    pub message: StoredMessage,
+    /// 1 on the first delivery.
+    pub delivered: u64,
+    /// Names this delivery in [`Bus::ack`].
+    pub token: String,
+}
+
+/// A durable pull consumer with explicit ack and deliver-new.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsumerConfig {
+    pub durable: String,
+    pub filter_subject: String,
+    /// Redelivered when not acknowledged for so long.
+    pub ack_wait: Duration,
+}
+
+/// State of a consumer, as `/jsz` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsumerInfo {
+    pub durable: String,
+    pub filter_subject: String,
+    pub created: jiff::Timestamp,
+    /// Last stream sequence when it was created: it delivers later ones only.
+    pub created_at_sequence: u64,
+    /// Highest stream sequence delivered.
+    pub delivered_stream: u64,
+    /// Every message of its subject up to this stream sequence is acknowledged.
+    pub ack_floor_stream: u64,
+    pub num_ack_pending: u64,
+    pub num_redelivered: u64,
+    /// Pulls that wait now: at least 1 means somebody is subscribed.
+    pub num_waiting: u64,
+    /// Messages of its subject not delivered yet.
+    pub num_pending: u64,
+}
+
+/// State of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamInfo {
+    pub name: String,
+    pub messages: u64,
+    pub first_sequence: u64,
+    pub last_sequence: u64,
+    pub bytes: u64,
+}
+
+/// Limits of a stream (`streamConfig` of the EventBus; Argo's defaults).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamConfig {
+    pub name: String,
+    pub subjects: Vec<String>,
+    pub max_messages: u64,
+    pub max_age: Duration,
+    pub duplicate_window: Duration,
+}
+
+/// A connection to a bus. Dropping it drops its waiting pulls without an ack.
+pub trait Bus: Send + Sync {
+    fn ensure_stream(&self, config: StreamConfig) -> BoxFuture<'_, Result<StreamInfo, BusError>>;
+    fn publish<'a>(&'a self, subject: &'a str, message_id: &'a str, payload: Vec<u8>) -> BoxFuture<'a, Result<PublishAck, BusError>>;
+    /// Makes the consumer, or answers the one that is there.
+    fn ensure_consumer<'a>(&'a self, stream: &'a str, config: ConsumerConfig) -> BoxFuture<'a, Result<ConsumerInfo, BusError>>;
+    /// Fine if it is not there.
+    fn delete_consumer<'a>(&'a self, stream: &'a str, durable: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    /// Waits up to `wait` for the next message; `None` when none came.
+    fn pull<'a>(&'a self, stream: &'a str, durable: &'a str, wait: Duration) -> BoxFuture<'a, Result<Option<Delivery>, BusError>>;
+    fn ack<'a>(&'a self, stream: &'a str, durable: &'a str, token: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    /// Restarts the ack wait of a delivery.
+    fn in_progress<'a>(&'a self, stream: &'a str, durable: &'a str, token: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    fn stream_info<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Result<StreamInfo, BusError>>;
+    fn consumers<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Result<Vec<ConsumerInfo>, BusError>>;
+    /// Stored messages with a sequence above `after`, oldest first, at most `limit`.
+    fn messages<'a>(&'a self, stream: &'a str, after: u64, limit: usize) -> BoxFuture<'a, Result<Vec<StoredMessage>, BusError>>;
+    fn bucket_get<'a>(&'a self, bucket: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Vec<u8>>, BusError>>;
+    /// Makes the bucket if it is not there.
+    fn bucket_put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Vec<u8>) -> BoxFuture<'a, Result<(), BusError>>;
+    fn bucket_delete<'a>(&'a self, bucket: &'a str, key: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    /// Core publish without storage (election heartbeats).
+    fn signal<'a>(&'a self, subject: &'a str, payload: Vec<u8>) -> BoxFuture<'a, Result<(), BusError>>;
+    /// Core subscribe: what is signalled from now on.
+    fn listen<'a>(&'a self, subject: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Vec<u8>>, BusError>>;
+}
+
+/// Connects to the bus behind a URL such as `nats://eventbus-default-js-svc.eventlab.svc:4222`.
+#[derive(Clone)]
+pub struct BusConnector(pub Arc<dyn ConnectBus>);
+
+/// Resolves a bus URL through the address book and connects.
+pub trait ConnectBus: Send + Sync {
+    fn connect<'a>(&'a self, url: &'a str, credentials: Option<&'a str>) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>>;
+}

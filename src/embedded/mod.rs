@@ -1,0 +1,7 @@
+//! The embedded cluster: API, controllers, node, bus, and the services that run inside Argo's images.
+
+pub mod api;
+pub mod bus;
+pub mod controllers;
+pub mod node;
+pub mod services;

@@ -1,0 +1,3 @@
+//! Runs pods; owns host paths, sockets and child processes.
+
+pub mod process;

@@ -1,0 +1,1 @@
+//! Layers, facts, correlation and verdict rules. Pure: no I/O.

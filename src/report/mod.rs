@@ -1,0 +1,1 @@
+//! Incident report (Markdown), JSON and JUnit, from evidence alone.

@@ -1,0 +1,1 @@
+//! Carries effects out: apply, gate, send, collect; turns answers into messages.

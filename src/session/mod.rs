@@ -1,0 +1,1 @@
+//! The lab session as a pure state machine, `update(state, message) -> effects`, and its checkpoint.

@@ -1,0 +1,1 @@
+//! Screens, keys, theme. Draws state, never decides.
