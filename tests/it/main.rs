@@ -1,1 +1,2 @@
 //! Integration tests: one binary, one module per concern.
+mod sensor_regex;
