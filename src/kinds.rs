@@ -21,7 +21,10 @@ pub const NAMESPACE: &str = "eventlab";
 pub const TRACE_HEADER: &str = "X-Eventlab-Trace";
 
 fn argo(kind: &str, plural: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("argoproj.io", "v1alpha1", kind), plural)
+    ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk("argoproj.io", "v1alpha1", kind),
+        plural,
+    )
 }
 
 /// `eventbus.argoproj.io` (its plural is `eventbus`).
