@@ -1,2 +1,4 @@
 //! Integration tests: one binary, one module per concern.
+#![allow(clippy::unwrap_used)]
+
 mod sensor_regex;

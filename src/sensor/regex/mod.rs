@@ -63,7 +63,7 @@ impl Regex {
     /// Finds all matches that do not overlap, at most `limit`, with their groups.
     pub fn find_submatches(&self, text: &[u8], limit: usize) -> Vec<Submatches> {
         let read = text_as_go_reads_it(text);
-        let origin = offsets(text, &read);
+        let origin = offsets(text, matches!(read, Cow::Owned(_)));
         let mut found = Vec::new();
         for captures in self.automaton.captures_iter(read.as_ref()).take(limit) {
             let group = |index| {
@@ -92,9 +92,9 @@ fn text_as_go_reads_it(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Returns a function from an offset in the text as read to the offset in the text as given.
-fn offsets(text: &[u8], read: &Cow<'_, [u8]>) -> impl Fn(usize) -> usize {
+fn offsets(text: &[u8], differs: bool) -> impl Fn(usize) -> usize {
     let mut replaced = Vec::new();
-    if let Cow::Owned(_) = read {
+    if differs {
         let mut position = 0;
         for chunk in text.utf8_chunks() {
             position += chunk.valid().len();
