@@ -1,6 +1,5 @@
 //! Integration tests: one binary, one module per concern.
-
-mod lab_files;
 #![allow(clippy::unwrap_used)]
 
+mod lab_files;
 mod sensor_regex;
