@@ -1,6 +1,6 @@
 //! Integration tests: one binary, one module per concern.
-mod rbac_golden;
 #![allow(clippy::unwrap_used)]
 
 mod lab_files;
+mod rbac_golden;
 mod sensor_regex;
