@@ -106,28 +106,84 @@ pub struct StreamConfig {
 /// A connection to a bus. Dropping it drops its waiting pulls without an ack.
 pub trait Bus: Send + Sync {
     fn ensure_stream(&self, config: StreamConfig) -> BoxFuture<'_, Result<StreamInfo, BusError>>;
-    fn publish<'a>(&'a self, subject: &'a str, message_id: &'a str, payload: Vec<u8>) -> BoxFuture<'a, Result<PublishAck, BusError>>;
+    fn publish<'a>(
+        &'a self,
+        subject: &'a str,
+        message_id: &'a str,
+        payload: Vec<u8>,
+    ) -> BoxFuture<'a, Result<PublishAck, BusError>>;
     /// Makes the consumer, or answers the one that is there.
-    fn ensure_consumer<'a>(&'a self, stream: &'a str, config: ConsumerConfig) -> BoxFuture<'a, Result<ConsumerInfo, BusError>>;
+    fn ensure_consumer<'a>(
+        &'a self,
+        stream: &'a str,
+        config: ConsumerConfig,
+    ) -> BoxFuture<'a, Result<ConsumerInfo, BusError>>;
     /// Fine if it is not there.
-    fn delete_consumer<'a>(&'a self, stream: &'a str, durable: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    fn delete_consumer<'a>(
+        &'a self,
+        stream: &'a str,
+        durable: &'a str,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     /// Waits up to `wait` for the next message; `None` when none came.
-    fn pull<'a>(&'a self, stream: &'a str, durable: &'a str, wait: Duration) -> BoxFuture<'a, Result<Option<Delivery>, BusError>>;
-    fn ack<'a>(&'a self, stream: &'a str, durable: &'a str, token: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    fn pull<'a>(
+        &'a self,
+        stream: &'a str,
+        durable: &'a str,
+        wait: Duration,
+    ) -> BoxFuture<'a, Result<Option<Delivery>, BusError>>;
+    fn ack<'a>(
+        &'a self,
+        stream: &'a str,
+        durable: &'a str,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     /// Restarts the ack wait of a delivery.
-    fn in_progress<'a>(&'a self, stream: &'a str, durable: &'a str, token: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    fn in_progress<'a>(
+        &'a self,
+        stream: &'a str,
+        durable: &'a str,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     fn stream_info<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Result<StreamInfo, BusError>>;
-    fn consumers<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Result<Vec<ConsumerInfo>, BusError>>;
+    fn consumers<'a>(
+        &'a self,
+        stream: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<ConsumerInfo>, BusError>>;
     /// Stored messages with a sequence above `after`, oldest first, at most `limit`.
-    fn messages<'a>(&'a self, stream: &'a str, after: u64, limit: usize) -> BoxFuture<'a, Result<Vec<StoredMessage>, BusError>>;
-    fn bucket_get<'a>(&'a self, bucket: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Vec<u8>>, BusError>>;
+    fn messages<'a>(
+        &'a self,
+        stream: &'a str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<StoredMessage>, BusError>>;
+    fn bucket_get<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, BusError>>;
     /// Makes the bucket if it is not there.
-    fn bucket_put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Vec<u8>) -> BoxFuture<'a, Result<(), BusError>>;
-    fn bucket_delete<'a>(&'a self, bucket: &'a str, key: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    fn bucket_put<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        value: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
+    fn bucket_delete<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     /// Core publish without storage (election heartbeats).
-    fn signal<'a>(&'a self, subject: &'a str, payload: Vec<u8>) -> BoxFuture<'a, Result<(), BusError>>;
+    fn signal<'a>(
+        &'a self,
+        subject: &'a str,
+        payload: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     /// Core subscribe: what is signalled from now on.
-    fn listen<'a>(&'a self, subject: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Vec<u8>>, BusError>>;
+    fn listen<'a>(
+        &'a self,
+        subject: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Vec<u8>>, BusError>>;
 }
 
 /// Connects to the bus behind a URL such as `nats://eventbus-default-js-svc.eventlab.svc:4222`.
@@ -136,5 +192,9 @@ pub struct BusConnector(pub Arc<dyn ConnectBus>);
 
 /// Resolves a bus URL through the address book and connects.
 pub trait ConnectBus: Send + Sync {
-    fn connect<'a>(&'a self, url: &'a str, credentials: Option<&'a str>) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>>;
+    fn connect<'a>(
+        &'a self,
+        url: &'a str,
+        credentials: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>>;
 }

@@ -68,6 +68,22 @@ pub trait PortBinder: Send + Sync {
     fn bind(&self, port: u16) -> BoxFuture<'_, std::io::Result<TcpListener>>;
 }
 
+/// Files of a container's volume mounts (mounted Secrets and ConfigMaps).
+pub trait ContainerFiles: Send + Sync {
+    /// Reads the file at `path` as the container sees it; `NotFound` when no mount holds it.
+    fn read<'a>(&'a self, path: &'a str) -> BoxFuture<'a, std::io::Result<Vec<u8>>>;
+}
+
+/// A container without mounts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl ContainerFiles for NoFiles {
+    fn read<'a>(&'a self, _path: &'a str) -> BoxFuture<'a, std::io::Result<Vec<u8>>> {
+        Box::pin(async { Err(std::io::Error::from(std::io::ErrorKind::NotFound)) })
+    }
+}
+
 /// Everything a service may use.
 #[derive(Clone)]
 pub struct ServiceContext {
@@ -84,6 +100,8 @@ pub struct ServiceContext {
     /// Connects to the bus that the pod's configuration names.
     pub bus: BusConnector,
     pub ports: Arc<dyn PortBinder>,
+    /// The container's mounted files.
+    pub files: Arc<dyn ContainerFiles>,
     /// Cancelled on SIGTERM.
     pub terminate: CancellationToken,
     /// Exits of the other containers of the pod, by name (the executor waits for `main`).
