@@ -14,7 +14,9 @@ const RENAMED: &[(&str, &str)] = &[
 ];
 
 fn rename(value: Value, pairs: impl Fn(&str) -> Option<&'static str>, api_version: &str) -> Value {
-    let Value::Object(map) = value else { return value };
+    let Value::Object(map) = value else {
+        return value;
+    };
     let mut out = Map::new();
     for (key, value) in map {
         let key = pairs(&key).map_or(key, str::to_owned);
@@ -27,17 +29,28 @@ fn rename(value: Value, pairs: impl Fn(&str) -> Option<&'static str>, api_versio
 /// From `v1` to `events.k8s.io/v1`.
 #[must_use]
 pub fn from_storage(value: Value) -> Value {
-    let find = |key: &str| RENAMED.iter().find(|(_, stored)| *stored == key).map(|(shown, _)| *shown);
+    let find = |key: &str| {
+        RENAMED
+            .iter()
+            .find(|(_, stored)| *stored == key)
+            .map(|(shown, _)| *shown)
+    };
     rename(value, find, "events.k8s.io/v1")
 }
 
 /// From `events.k8s.io/v1` to `v1`; fields that `v1` requires are filled.
 #[must_use]
 pub fn to_storage(value: Value) -> Value {
-    let find = |key: &str| RENAMED.iter().find(|(shown, _)| *shown == key).map(|(_, stored)| *stored);
+    let find = |key: &str| {
+        RENAMED
+            .iter()
+            .find(|(shown, _)| *shown == key)
+            .map(|(_, stored)| *stored)
+    };
     let mut out = rename(value, find, "v1");
     if let Value::Object(map) = &mut out {
-        map.entry("involvedObject").or_insert_with(|| Value::Object(Map::new()));
+        map.entry("involvedObject")
+            .or_insert_with(|| Value::Object(Map::new()));
     }
     out
 }

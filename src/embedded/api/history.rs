@@ -43,18 +43,36 @@ pub struct Event {
 impl Event {
     /// A write that was just committed.
     #[must_use]
-    pub fn new(bucket: &str, change: Change, object: Arc<Stored>, previous: Option<Arc<Stored>>) -> Self {
-        Event { bucket: bucket.into(), change, object, previous, line: OnceLock::new() }
+    pub fn new(
+        bucket: &str,
+        change: Change,
+        object: Arc<Stored>,
+        previous: Option<Arc<Stored>>,
+    ) -> Self {
+        Event {
+            bucket: bucket.into(),
+            change,
+            object,
+            previous,
+            line: OnceLock::new(),
+        }
     }
 
     /// The event's JSON line.
     #[must_use]
     pub fn line(&self) -> Bytes {
-        self.line.get_or_init(|| event_line(self.change.as_str(), &self.object.json)).clone()
+        self.line
+            .get_or_init(|| event_line(self.change.as_str(), &self.object.json))
+            .clone()
     }
 
     fn weight(&self) -> usize {
-        self.object.json.len() + self.previous.as_ref().map_or(0, |previous| previous.json.len()) + 256
+        self.object.json.len()
+            + self
+                .previous
+                .as_ref()
+                .map_or(0, |previous| previous.json.len())
+            + 256
     }
 }
 
@@ -89,7 +107,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { entries: 8192, bytes: 24 << 20 }
+        Limits {
+            entries: 8192,
+            bytes: 24 << 20,
+        }
     }
 }
 
@@ -97,7 +118,12 @@ impl History {
     /// An empty history that begins after `floor`.
     #[must_use]
     pub fn new(floor: u64, limits: Limits) -> Self {
-        History { events: VecDeque::new(), bytes: 0, limits, floor }
+        History {
+            events: VecDeque::new(),
+            bytes: 0,
+            limits,
+            floor,
+        }
     }
 
     /// The oldest resourceVersion that a watch may start from.
@@ -111,7 +137,9 @@ impl History {
         self.bytes += event.weight();
         self.events.push_back(event);
         while self.events.len() > self.limits.entries || self.bytes > self.limits.bytes {
-            let Some(oldest) = self.events.pop_front() else { break };
+            let Some(oldest) = self.events.pop_front() else {
+                break;
+            };
             self.bytes -= oldest.weight();
             self.floor = oldest.object.rv;
         }
@@ -145,20 +173,36 @@ mod tests {
 
     #[test]
     fn entries_are_bounded_and_the_floor_follows() {
-        let mut history = History::new(10, Limits { entries: 3, bytes: 1 << 20 });
+        let mut history = History::new(
+            10,
+            Limits {
+                entries: 3,
+                bytes: 1 << 20,
+            },
+        );
         for rv in 11..=16 {
             history.push(event(rv, 10));
         }
         assert_eq!(history.floor(), 13);
         assert!(history.after(12).is_none());
-        let seen: Vec<u64> = history.after(14).expect("kept").map(|event| event.object.rv).collect();
+        let seen: Vec<u64> = history
+            .after(14)
+            .expect("kept")
+            .map(|event| event.object.rv)
+            .collect();
         assert_eq!(seen, [15, 16]);
         assert_eq!(history.after(99).expect("kept").count(), 0);
     }
 
     #[test]
     fn bytes_are_bounded() {
-        let mut history = History::new(0, Limits { entries: 1000, bytes: 10_000 });
+        let mut history = History::new(
+            0,
+            Limits {
+                entries: 1000,
+                bytes: 10_000,
+            },
+        );
         for rv in 1..=100 {
             history.push(event(rv, 1000));
         }

@@ -6,7 +6,11 @@ use serde_json::{Map, Value};
 /// A string field of `metadata`, empty if absent.
 #[must_use]
 pub fn meta<'a>(object: &'a Value, key: &str) -> &'a str {
-    object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or("")
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(key))
+        .and_then(Value::as_str)
+        .unwrap_or("")
 }
 
 /// `metadata.name`.
@@ -29,7 +33,12 @@ pub fn uid(object: &Value) -> &str {
 
 /// A list field of `metadata`.
 pub fn strings<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_array).into_iter().flatten()
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(key))
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
 }
 
 /// True while finalizers hold the object.
@@ -47,7 +56,9 @@ pub fn is_deleting(object: &Value) -> bool {
 /// `metadata` as a map, made if it is not there; `None` if the object is no map.
 pub fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
     let map = object.as_object_mut()?;
-    let entry = map.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    let entry = map
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
     if !entry.is_object() {
         *entry = Value::Object(Map::new());
     }
@@ -84,7 +95,10 @@ pub fn set_field(object: &mut Value, key: &str, value: Option<Value>) {
 
 /// The map at `key` of `parent`, made if it is not there; `None` if something else stands there.
 pub fn child<'a>(parent: &'a mut Value, key: &str) -> Option<&'a mut Map<String, Value>> {
-    let entry = parent.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new()));
+    let entry = parent
+        .as_object_mut()?
+        .entry(key)
+        .or_insert_with(|| Value::Object(Map::new()));
     if entry.is_null() {
         *entry = Value::Object(Map::new());
     }

@@ -87,7 +87,11 @@ impl Kind {
     /// `version` or `group/version`.
     #[must_use]
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// The kind of its list.
@@ -132,19 +136,25 @@ pub fn kinds() -> &'static [Kind] {
 /// The row that serves a URL.
 #[must_use]
 pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
-    kinds().iter().find(|kind| kind.plural == plural && kind.group == group && kind.version == version)
+    kinds()
+        .iter()
+        .find(|kind| kind.plural == plural && kind.group == group && kind.version == version)
 }
 
 /// The row of a kind by its group and kind, whatever the version.
 #[must_use]
 pub fn by_kind(group: &str, kind: &str) -> Option<&'static Kind> {
-    kinds().iter().find(|row| row.kind == kind && row.group == group)
+    kinds()
+        .iter()
+        .find(|row| row.kind == kind && row.group == group)
 }
 
 /// The row that owns a bucket of the store.
 #[must_use]
 pub fn by_bucket(bucket: &str) -> Option<&'static Kind> {
-    kinds().iter().find(|kind| kind.storage == Storage::Own && kind.qualified() == bucket)
+    kinds()
+        .iter()
+        .find(|kind| kind.storage == Storage::Own && kind.qualified() == bucket)
 }
 
 #[cfg(test)]

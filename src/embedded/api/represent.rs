@@ -22,8 +22,14 @@ impl Shape {
     /// The first format that objects can have.
     #[must_use]
     pub fn new(kind: &'static Kind, formats: &[Format], include: Include) -> Self {
-        let usable = formats.iter().find(|format| !matches!(format, Format::Discovery(_)));
-        Shape { kind, format: usable.copied().unwrap_or(Format::Json), include }
+        let usable = formats
+            .iter()
+            .find(|format| !matches!(format, Format::Discovery(_)));
+        Shape {
+            kind,
+            format: usable.copied().unwrap_or(Format::Json),
+            include,
+        }
     }
 
     /// True if objects are shown as they are stored.
@@ -41,7 +47,13 @@ impl Shape {
             Format::Metadata(version) => partial(value, version),
             Format::Table(version) => {
                 let rv = value.pointer("/metadata/resourceVersion").cloned();
-                table::table(self.kind, std::slice::from_ref(&value), version, self.include, rv_only(rv))
+                table::table(
+                    self.kind,
+                    std::slice::from_ref(&value),
+                    version,
+                    self.include,
+                    rv_only(rv),
+                )
             }
         }
     }
@@ -62,7 +74,10 @@ impl Shape {
         if self.is_plain() {
             return plain_list(self.kind, items, &metadata);
         }
-        let values = items.iter().filter_map(|stored| stored.value().ok()).map(|value| self.convert(value));
+        let values = items
+            .iter()
+            .filter_map(|stored| stored.value().ok())
+            .map(|value| self.convert(value));
         let body = match self.format {
             Format::Table(version) => {
                 let values: Vec<Value> = values.collect();
@@ -126,7 +141,10 @@ fn rv_only(rv: Option<Value>) -> Value {
 /// `PartialObjectMetadata` of an object.
 #[must_use]
 pub fn partial(mut value: Value, version: &str) -> Value {
-    let metadata = value.get_mut("metadata").map(Value::take).unwrap_or_default();
+    let metadata = value
+        .get_mut("metadata")
+        .map(Value::take)
+        .unwrap_or_default();
     json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata})
 }
 

@@ -25,7 +25,10 @@ impl Query {
     /// The first value of `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The first value of `key`, or an empty string.
@@ -36,13 +39,17 @@ impl Query {
 
     /// All values of `key`.
     pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .filter(move |(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
     }
 
     /// True unless absent, `false` or `0`.
     #[must_use]
     pub fn flag(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
+        self.get(key)
+            .is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 }
 
@@ -53,7 +60,11 @@ pub fn decode(text: &str, plus_is_space: bool) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        let hex = |offset: usize| bytes.get(at + offset).and_then(|digit| (*digit as char).to_digit(16));
+        let hex = |offset: usize| {
+            bytes
+                .get(at + offset)
+                .and_then(|digit| (*digit as char).to_digit(16))
+        };
         match (byte, hex(1), hex(2)) {
             (b'%', Some(high), Some(low)) => {
                 out.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
@@ -88,15 +99,29 @@ impl RequestInfo {
         let query = Query::parse(uri.query().unwrap_or(""));
         let attributes = match resource(method, &path, &query) {
             Some(attributes) => Attributes::Resource(attributes),
-            None => Attributes::NonResource { verb: method.as_str().to_lowercase(), path: path.clone() },
+            None => Attributes::NonResource {
+                verb: method.as_str().to_lowercase(),
+                path: path.clone(),
+            },
         };
-        RequestInfo { path, query, attributes }
+        RequestInfo {
+            path,
+            query,
+            attributes,
+        }
     }
 }
 
 fn resource(method: &Method, path: &str, query: &Query) -> Option<ResourceAttributes> {
-    let segments: Vec<&str> = path.strip_prefix('/')?.trim_end_matches('/').split('/').collect();
-    if segments.iter().any(|segment| matches!(*segment, "" | "." | "..")) {
+    let segments: Vec<&str> = path
+        .strip_prefix('/')?
+        .trim_end_matches('/')
+        .split('/')
+        .collect();
+    if segments
+        .iter()
+        .any(|segment| matches!(*segment, "" | "." | ".."))
+    {
         return None;
     }
     let (group, version, rest) = match segments.as_slice() {
@@ -167,8 +192,14 @@ pub enum Format {
 /// All representations that the client takes and we have, best first; JSON when it names none.
 #[must_use]
 pub fn formats(headers: &HeaderMap) -> Vec<Format> {
-    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut found: Vec<Format> = accepts.flat_map(|value| value.split(',')).filter_map(format).collect();
+    let accepts = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let mut found: Vec<Format> = accepts
+        .flat_map(|value| value.split(','))
+        .filter_map(format)
+        .collect();
     if found.is_empty() {
         found.push(Format::Json);
     }
@@ -192,13 +223,23 @@ fn format(item: &str) -> Option<Format> {
             _ => {}
         }
     }
-    let meta = if version == "v1beta1" { "v1beta1" } else { "v1" };
+    let meta = if version == "v1beta1" {
+        "v1beta1"
+    } else {
+        "v1"
+    };
     match (shape, group) {
         ("", _) => Some(Format::Json),
         ("Table", "meta.k8s.io") => Some(Format::Table(meta)),
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io") => Some(Format::Metadata(meta)),
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io") if version == "v2" => Some(Format::Discovery("v2")),
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io") if version == "v2beta1" => Some(Format::Discovery("v2beta1")),
+        ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io") => {
+            Some(Format::Metadata(meta))
+        }
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io") if version == "v2" => {
+            Some(Format::Discovery("v2"))
+        }
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io") if version == "v2beta1" => {
+            Some(Format::Discovery("v2beta1"))
+        }
         _ => None,
     }
 }
@@ -206,8 +247,16 @@ fn format(item: &str) -> Option<Format> {
 /// The media type of a body without its parameters, in lower case.
 #[must_use]
 pub fn content_type(headers: &HeaderMap) -> String {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    value.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    value
+        .split(';')
+        .next()
+        .unwrap_or("")
+        .trim()
+        .to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -220,9 +269,15 @@ mod tests {
 
     fn words(method: &str, uri: &str) -> String {
         match info(method, uri) {
-            Attributes::Resource(a) => {
-                [a.verb, a.group, a.resource, a.subresource, a.namespace, a.name].join("|")
-            }
+            Attributes::Resource(a) => [
+                a.verb,
+                a.group,
+                a.resource,
+                a.subresource,
+                a.namespace,
+                a.name,
+            ]
+            .join("|"),
             Attributes::NonResource { verb, path } => format!("{verb} {path}"),
         }
     }
@@ -231,16 +286,48 @@ mod tests {
     fn resource_requests() {
         let table = [
             ("GET", "/api/v1/namespaces/lab/pods", "list||pods||lab|"),
-            ("GET", "/api/v1/namespaces/lab/pods?watch=1", "watch||pods||lab|"),
-            ("GET", "/api/v1/namespaces/lab/pods?watch=0", "list||pods||lab|"),
-            ("GET", "/api/v1/namespaces/lab/pods?fieldSelector=metadata.name%3Dx", "list||pods||lab|x"),
-            ("GET", "/api/v1/namespaces/lab/pods/p/log", "get||pods|log|lab|p"),
+            (
+                "GET",
+                "/api/v1/namespaces/lab/pods?watch=1",
+                "watch||pods||lab|",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/lab/pods?watch=0",
+                "list||pods||lab|",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/lab/pods?fieldSelector=metadata.name%3Dx",
+                "list||pods||lab|x",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/lab/pods/p/log",
+                "get||pods|log|lab|p",
+            ),
             ("GET", "/api/v1/namespaces/lab", "get||namespaces||lab|lab"),
-            ("PUT", "/api/v1/namespaces/lab/finalize", "update||namespaces|finalize|lab|lab"),
+            (
+                "PUT",
+                "/api/v1/namespaces/lab/finalize",
+                "update||namespaces|finalize|lab|lab",
+            ),
             ("GET", "/api/v1/namespaces", "list||namespaces|||"),
-            ("DELETE", "/apis/argoproj.io/v1alpha1/namespaces/lab/workflows", "deletecollection|argoproj.io|workflows||lab|"),
-            ("PATCH", "/apis/apps/v1/namespaces/lab/deployments/d/scale", "patch|apps|deployments|scale|lab|d"),
-            ("GET", "/apis/argoproj.io/v1alpha1/workflows/", "list|argoproj.io|workflows|||"),
+            (
+                "DELETE",
+                "/apis/argoproj.io/v1alpha1/namespaces/lab/workflows",
+                "deletecollection|argoproj.io|workflows||lab|",
+            ),
+            (
+                "PATCH",
+                "/apis/apps/v1/namespaces/lab/deployments/d/scale",
+                "patch|apps|deployments|scale|lab|d",
+            ),
+            (
+                "GET",
+                "/apis/argoproj.io/v1alpha1/workflows/",
+                "list|argoproj.io|workflows|||",
+            ),
         ];
         for (method, uri, want) in table {
             assert_eq!(words(method, uri), want, "{method} {uri}");
@@ -253,10 +340,22 @@ mod tests {
             ("GET", "/api/v1", "get /api/v1"),
             ("GET", "/apis/apps/v1", "get /apis/apps/v1"),
             ("POST", "/metrics", "post /metrics"),
-            ("GET", "/api/v1/namespaces/lab/../x/pods", "get /api/v1/namespaces/lab/../x/pods"),
+            (
+                "GET",
+                "/api/v1/namespaces/lab/../x/pods",
+                "get /api/v1/namespaces/lab/../x/pods",
+            ),
             ("GET", "/api/v1//pods", "get /api/v1//pods"),
-            ("GET", "/api/v1/namespaces/a%2Fb%2F..%2Fc", "get /api/v1/namespaces/a/b/../c"),
-            ("GET", "/api/v1/namespaces/lab/pods/p/log/x", "get /api/v1/namespaces/lab/pods/p/log/x"),
+            (
+                "GET",
+                "/api/v1/namespaces/a%2Fb%2F..%2Fc",
+                "get /api/v1/namespaces/a/b/../c",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/lab/pods/p/log/x",
+                "get /api/v1/namespaces/lab/pods/p/log/x",
+            ),
             ("GET", "/", "get /"),
         ];
         for (method, uri, want) in table {
@@ -278,6 +377,9 @@ mod tests {
         let mut headers = HeaderMap::new();
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         headers.insert(header::ACCEPT, accept.parse().expect("header"));
-        assert_eq!(formats(&headers), [Format::Table("v1"), Format::Table("v1beta1"), Format::Json]);
+        assert_eq!(
+            formats(&headers),
+            [Format::Table("v1"), Format::Table("v1beta1"), Format::Json]
+        );
     }
 }

@@ -35,7 +35,10 @@ impl FieldSelector {
                 field => kind.fields.iter().any(|offered| offered.label == field),
             };
             if !known {
-                return Err(Failure::bad_request(format!("field label not supported: {}", term.field)));
+                return Err(Failure::bad_request(format!(
+                    "field label not supported: {}",
+                    term.field
+                )));
             }
         }
         Ok(FieldSelector(terms))
@@ -49,14 +52,21 @@ impl FieldSelector {
 
     /// Compares with an object; `fields` are the values of the kind's [`SelectableField`]s in their order.
     #[must_use]
-    pub fn matches(&self, namespace: &str, name: &str, offered: &[SelectableField], fields: &[String]) -> bool {
+    pub fn matches(
+        &self,
+        namespace: &str,
+        name: &str,
+        offered: &[SelectableField],
+        fields: &[String],
+    ) -> bool {
         self.0.iter().all(|term| {
             let value = match term.field.as_str() {
                 "metadata.name" => name,
                 "metadata.namespace" => namespace,
                 field => {
                     let at = offered.iter().position(|one| one.label == field);
-                    at.and_then(|index| fields.get(index)).map_or("", String::as_str)
+                    at.and_then(|index| fields.get(index))
+                        .map_or("", String::as_str)
                 }
             };
             (value == term.value) == term.equal
@@ -68,8 +78,12 @@ impl FieldSelector {
 #[must_use]
 pub fn single_name(text: &str) -> Option<String> {
     let terms = terms(text).ok()?;
-    let term = terms.into_iter().find(|term| term.field == "metadata.name" && term.equal)?;
-    let usable = !term.value.is_empty() && !term.value.contains(['/', '%']) && !matches!(term.value.as_str(), "." | "..");
+    let term = terms
+        .into_iter()
+        .find(|term| term.field == "metadata.name" && term.equal)?;
+    let usable = !term.value.is_empty()
+        && !term.value.contains(['/', '%'])
+        && !matches!(term.value.as_str(), "." | "..");
     usable.then_some(term.value)
 }
 
@@ -80,9 +94,15 @@ fn terms(text: &str) -> Result<Vec<Term>, String> {
             continue;
         }
         let Some((field, equal, value)) = operator(part) else {
-            return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+            return Err(format!(
+                "invalid selector: '{text}'; can't understand '{part}'"
+            ));
         };
-        found.push(Term { field: field.to_owned(), equal, value: unescape(value)? });
+        found.push(Term {
+            field: field.to_owned(),
+            equal,
+            value: unescape(value)?,
+        });
     }
     Ok(found)
 }
@@ -126,9 +146,17 @@ fn unescape(value: &str) -> Result<String, String> {
         match character {
             '\\' => match characters.next() {
                 Some(next @ ('\\' | ',' | '=')) => out.push(next),
-                _ => return Err(format!("invalid field selector: invalid escape sequence in value: {value}")),
+                _ => {
+                    return Err(format!(
+                        "invalid field selector: invalid escape sequence in value: {value}"
+                    ));
+                }
             },
-            '=' | ',' => return Err(format!("invalid field selector: unescaped character in value: {value}")),
+            '=' | ',' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {value}"
+                ));
+            }
             other => out.push(other),
         }
     }
@@ -171,9 +199,19 @@ mod tests {
     #[test]
     fn field_terms() {
         let pods = registry::find("", "v1", "pods").expect("row");
-        let selector = FieldSelector::parse("metadata.name=x,status.phase!=Running", pods).expect("selector");
+        let selector =
+            FieldSelector::parse("metadata.name=x,status.phase!=Running", pods).expect("selector");
         let fields = |phase: &str| {
-            pods.fields.iter().map(|f| if f.label == "status.phase" { phase.to_owned() } else { String::new() }).collect::<Vec<_>>()
+            pods.fields
+                .iter()
+                .map(|f| {
+                    if f.label == "status.phase" {
+                        phase.to_owned()
+                    } else {
+                        String::new()
+                    }
+                })
+                .collect::<Vec<_>>()
         };
         assert!(selector.matches("ns", "x", pods.fields, &fields("Pending")));
         assert!(!selector.matches("ns", "x", pods.fields, &fields("Running")));

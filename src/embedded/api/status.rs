@@ -2,6 +2,8 @@
 //!
 //! Handlers return [`Failure`]; `server` turns it into the HTTP answer.
 
+use std::borrow::Cow;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -25,28 +27,51 @@ impl Cause {
             Value::Null => "null".to_owned(),
             other => other.to_string(),
         };
-        Cause { reason: "FieldValueInvalid", field: field.into(), message: format!("Invalid value: {shown}: {why}") }
+        Cause {
+            reason: "FieldValueInvalid",
+            field: field.into(),
+            message: format!("Invalid value: {shown}: {why}"),
+        }
     }
 
     /// `Required value: why`.
     #[must_use]
     pub fn required(field: impl Into<String>, why: &str) -> Self {
-        let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
-        Cause { reason: "FieldValueRequired", field: field.into(), message }
+        let message = if why.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {why}")
+        };
+        Cause {
+            reason: "FieldValueRequired",
+            field: field.into(),
+            message,
+        }
     }
 
     /// `Forbidden: why`.
     #[must_use]
     pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
-        Cause { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {why}") }
+        Cause {
+            reason: "FieldValueForbidden",
+            field: field.into(),
+            message: format!("Forbidden: {why}"),
+        }
     }
 
     /// `Unsupported value: "x": supported values: "a", "b"`.
     #[must_use]
     pub fn unsupported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|one| format!("{one:?}")).collect();
-        let message = format!("Unsupported value: {value:?}: supported values: {}", list.join(", "));
-        Cause { reason: "FieldValueNotSupported", field: field.into(), message }
+        let message = format!(
+            "Unsupported value: {value:?}: supported values: {}",
+            list.join(", ")
+        );
+        Cause {
+            reason: "FieldValueNotSupported",
+            field: field.into(),
+            message,
+        }
     }
 }
 
@@ -54,7 +79,7 @@ impl Cause {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailureStatus {
     pub code: u16,
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     pub message: String,
     /// `None` leaves `details` out.
     pub details: Option<Map<String, Value>>,
@@ -71,7 +96,11 @@ pub enum Failure {
 /// `plural` or `plural.group`.
 #[must_use]
 pub fn qualified(group: &str, name: &str) -> String {
-    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
 }
 
 fn details(group: &str, kind: &str, name: &str) -> Map<String, Value> {
@@ -87,12 +116,27 @@ fn details(group: &str, kind: &str, name: &str) -> Map<String, Value> {
 impl Failure {
     /// Any Status.
     #[must_use]
-    pub fn status(code: u16, reason: &'static str, message: impl Into<String>, details: Option<Map<String, Value>>) -> Self {
-        Failure::Status(Box::new(FailureStatus { code, reason, message: message.into(), details }))
+    pub fn status(
+        code: u16,
+        reason: &'static str,
+        message: impl Into<String>,
+        details: Option<Map<String, Value>>,
+    ) -> Self {
+        Failure::Status(Box::new(FailureStatus {
+            code,
+            reason: Cow::Borrowed(reason),
+            message: message.into(),
+            details,
+        }))
     }
 
     fn about(kind: &Kind, name: &str, code: u16, reason: &'static str, message: String) -> Self {
-        Failure::status(code, reason, message, Some(details(kind.group, kind.plural, name)))
+        Failure::status(
+            code,
+            reason,
+            message,
+            Some(details(kind.group, kind.plural, name)),
+        )
     }
 
     /// 404 for an object.
@@ -112,7 +156,10 @@ impl Failure {
     /// 409 with its cause.
     #[must_use]
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified());
+        let message = format!(
+            "Operation cannot be fulfilled on {} {name:?}: {why}",
+            kind.qualified()
+        );
         Failure::about(kind, name, 409, "Conflict", message)
     }
 
@@ -187,7 +234,10 @@ impl Failure {
     /// 422 for a kind given by name.
     #[must_use]
     pub fn invalid_as(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let texts: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let texts: Vec<String> = causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
         let text = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -208,7 +258,28 @@ impl Failure {
         let text = message.to_string();
         let mut map = Map::new();
         map.insert("causes".to_owned(), json!([{"message": text}]));
-        Failure::status(500, "InternalError", format!("Internal error occurred: {text}"), Some(map))
+        Failure::status(
+            500,
+            "InternalError",
+            format!("Internal error occurred: {text}"),
+            Some(map),
+        )
+    }
+
+    /// Adds a cause to the details.
+    #[must_use]
+    pub fn with_cause(mut self, cause: Value) -> Self {
+        if let Failure::Status(status) = &mut self {
+            let details = status.details.get_or_insert_with(Map::new);
+            if let Some(list) = details
+                .entry("causes")
+                .or_insert_with(|| json!([]))
+                .as_array_mut()
+            {
+                list.push(cause);
+            }
+        }
+        self
     }
 
     /// The HTTP code.
@@ -227,9 +298,34 @@ impl Failure {
             Failure::Status(status) => status.body(),
             Failure::PageNotFound => {
                 let text = "the server could not find the requested resource";
-                FailureStatus { code: 404, reason: "NotFound", message: text.to_owned(), details: None }.body()
+                FailureStatus {
+                    code: 404,
+                    reason: Cow::Borrowed("NotFound"),
+                    message: text.to_owned(),
+                    details: None,
+                }
+                .body()
             }
         }
+    }
+}
+
+impl From<Box<kube::core::Status>> for Failure {
+    fn from(status: Box<kube::core::Status>) -> Self {
+        let details = status
+            .details
+            .as_ref()
+            .and_then(|details| serde_json::to_value(details).ok());
+        let details = match details {
+            Some(Value::Object(map)) => Some(map),
+            _ => None,
+        };
+        Failure::Status(Box::new(FailureStatus {
+            code: status.code,
+            reason: Cow::Owned(status.reason),
+            message: status.message,
+            details,
+        }))
     }
 }
 
@@ -259,10 +355,15 @@ pub fn json_response(code: u16, body: impl Into<Body>) -> Response {
 #[must_use]
 pub fn typed_response(code: u16, media_type: &str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let value = HeaderValue::from_str(media_type).unwrap_or(HeaderValue::from_static("application/json"));
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let value =
+        HeaderValue::from_str(media_type).unwrap_or(HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::CONTENT_TYPE, value);
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response.headers_mut().insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
     response
 }
 
@@ -270,15 +371,21 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         match self {
             Failure::PageNotFound => {
-                let mut response = typed_response(404, "text/plain; charset=utf-8", "404 page not found\n");
-                response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+                let mut response =
+                    typed_response(404, "text/plain; charset=utf-8", "404 page not found\n");
+                response.headers_mut().insert(
+                    header::X_CONTENT_TYPE_OPTIONS,
+                    HeaderValue::from_static("nosniff"),
+                );
                 response
             }
             Failure::Status(status) => {
                 let mut response = json_response(status.code, status.body().to_string());
                 if status.code == 403 {
                     let nosniff = HeaderValue::from_static("nosniff");
-                    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+                    response
+                        .headers_mut()
+                        .insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
                 }
                 response
             }

@@ -44,10 +44,18 @@ pub struct Stored {
 impl Stored {
     fn new(bucket: &str, rv: u64, value: &Value, json: Bytes) -> Self {
         let labels = value.pointer("/metadata/labels").and_then(Value::as_object);
-        let labels = labels.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+        let labels = labels
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
         let offered = registry::by_bucket(bucket).map_or(&[][..], |kind| kind.fields);
         let fields = offered.iter().map(|field| {
-            let found = field.pointers.iter().filter_map(|pointer| value.pointer(pointer)).map(text).find(|text| !text.is_empty());
+            let found = field
+                .pointers
+                .iter()
+                .filter_map(|pointer| value.pointer(pointer))
+                .map(text)
+                .find(|text| !text.is_empty());
             found.unwrap_or_default()
         });
         let head = Head {
@@ -56,7 +64,13 @@ impl Stored {
             deleting: object::is_deleting(value),
             fields: fields.collect(),
         };
-        Stored { namespace: object::namespace(value).into(), name: object::name(value).into(), rv, head, json }
+        Stored {
+            namespace: object::namespace(value).into(),
+            name: object::name(value).into(),
+            rv,
+            head,
+            json,
+        }
     }
 
     /// The object as a value.
@@ -70,7 +84,13 @@ impl Stored {
     #[cfg(test)]
     pub(super) fn for_tests(namespace: &str, name: &str, rv: u64, size: usize) -> Self {
         let json = Bytes::from(vec![b' '; size]);
-        Stored { namespace: namespace.into(), name: name.into(), rv, head: Head::default(), json }
+        Stored {
+            namespace: namespace.into(),
+            name: name.into(),
+            rv,
+            head: Head::default(),
+            json,
+        }
     }
 }
 
@@ -149,9 +169,20 @@ impl Store {
     /// See [`OpenError`]; the file is never changed when it is refused.
     pub fn open(path: &Path, limits: Limits) -> Result<Self, OpenError> {
         let (database, counter, rows) = Database::open(path)?;
-        let buckets = fill(rows).map_err(|detail| OpenError::Damaged { path: path.to_owned(), detail })?;
-        let state = State { database, counter, buckets, history: History::new(counter, limits), rbac: counter };
-        Ok(Store { state: Mutex::new(state) })
+        let buckets = fill(rows).map_err(|detail| OpenError::Damaged {
+            path: path.to_owned(),
+            detail,
+        })?;
+        let state = State {
+            database,
+            counter,
+            buckets,
+            history: History::new(counter, limits),
+            rbac: counter,
+        };
+        Ok(Store {
+            state: Mutex::new(state),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -164,6 +195,12 @@ impl Store {
         self.lock().counter
     }
 
+    /// The oldest resourceVersion that a watch may start from.
+    #[must_use]
+    pub fn history_floor(&self) -> u64 {
+        self.lock().history.floor()
+    }
+
     /// The resourceVersion of the last change to roles or bindings.
     #[must_use]
     pub fn rbac_version(&self) -> u64 {
@@ -174,15 +211,27 @@ impl Store {
     #[must_use]
     pub fn get(&self, place: Place<'_>) -> Option<Arc<Stored>> {
         let state = self.lock();
-        state.buckets.get(place.bucket)?.objects.get(place.key().as_str()).cloned()
+        state
+            .buckets
+            .get(place.bucket)?
+            .objects
+            .get(place.key().as_str())
+            .cloned()
     }
 
     /// Objects of a bucket in one namespace (`None`: all), in key order, after the key `after`.
     #[must_use]
     pub fn list(&self, interest: &Interest, after: Option<&str>, limit: usize) -> Listing {
         let state = self.lock();
-        let mut listing = Listing { items: Vec::new(), rv: state.counter, remaining: 0, next: None };
-        let Some(bucket) = state.buckets.get(interest.bucket.as_str()) else { return listing };
+        let mut listing = Listing {
+            items: Vec::new(),
+            rv: state.counter,
+            remaining: 0,
+            next: None,
+        };
+        let Some(bucket) = state.buckets.get(interest.bucket.as_str()) else {
+            return listing;
+        };
         for (key, stored) in interest.range(&bucket.objects, after) {
             if !interest.wants(stored) {
                 continue;
@@ -206,7 +255,11 @@ impl Store {
     #[must_use]
     pub fn namespace_in_use(&self, namespace: &str) -> bool {
         let prefix = format!("{namespace}/");
-        self.lock().buckets.values().any(|bucket| watchers::prefixed(&bucket.objects, &prefix).next().is_some())
+        self.lock().buckets.values().any(|bucket| {
+            watchers::prefixed(&bucket.objects, &prefix)
+                .next()
+                .is_some()
+        })
     }
 
     /// Every object of a namespace with its bucket.
@@ -227,23 +280,36 @@ impl Store {
     /// # Errors
     /// [`WriteError::Exists`] or [`WriteError::Changed`] for the precondition, else the database's own trouble;
     /// nothing is changed then.
-    pub fn put(&self, place: Place<'_>, expected: Option<u64>, mut value: Value) -> Result<Arc<Stored>, WriteError> {
+    pub fn put(
+        &self,
+        place: Place<'_>,
+        expected: Option<u64>,
+        mut value: Value,
+    ) -> Result<Arc<Stored>, WriteError> {
         let key = place.key();
         let mut state = self.lock();
         let previous = state.current(place.bucket, &key);
         match (&previous, expected) {
             (Some(_), None) => return Err(WriteError::Exists),
-            (previous, Some(rv)) if previous.as_ref().is_none_or(|stored| stored.rv != rv) => return Err(WriteError::Changed),
+            (previous, Some(rv)) if previous.as_ref().is_none_or(|stored| stored.rv != rv) => {
+                return Err(WriteError::Changed);
+            }
             _ => {}
         }
         let rv = state.counter + 1;
         object::set_meta(&mut value, "resourceVersion", rv.to_string());
         let json = Bytes::from(value.to_string());
-        state.database.put(&format!("{}/{key}", place.bucket), rv, &json)?;
+        state
+            .database
+            .put(&format!("{}/{key}", place.bucket), rv, &json)?;
         let stored = Arc::new(Stored::new(place.bucket, rv, &value, json));
         let bucket = state.buckets.entry(place.bucket.into()).or_default();
         bucket.objects.insert(key.into(), Arc::clone(&stored));
-        let change = if previous.is_some() { Change::Modified } else { Change::Added };
+        let change = if previous.is_some() {
+            Change::Modified
+        } else {
+            Change::Added
+        };
         state.publish(place.bucket, change, Arc::clone(&stored), previous);
         Ok(stored)
     }
@@ -252,7 +318,12 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::put`].
-    pub fn remove(&self, place: Place<'_>, expected: u64, mut last: Value) -> Result<Arc<Stored>, WriteError> {
+    pub fn remove(
+        &self,
+        place: Place<'_>,
+        expected: u64,
+        mut last: Value,
+    ) -> Result<Arc<Stored>, WriteError> {
         let key = place.key();
         let mut state = self.lock();
         let previous = state.current(place.bucket, &key);
@@ -262,7 +333,9 @@ impl Store {
         let rv = state.counter + 1;
         object::set_meta(&mut last, "resourceVersion", rv.to_string());
         let json = Bytes::from(last.to_string());
-        state.database.remove(&format!("{}/{key}", place.bucket), rv)?;
+        state
+            .database
+            .remove(&format!("{}/{key}", place.bucket), rv)?;
         if let Some(bucket) = state.buckets.get_mut(place.bucket) {
             bucket.objects.remove(key.as_str());
         }
@@ -275,33 +348,74 @@ impl Store {
     ///
     /// # Errors
     /// The floor and the counter, if the history does not reach back to `after` (or `after` has not come yet).
-    pub fn subscribe(&self, interest: Interest, after: Option<u64>) -> Result<Subscription, Expired> {
+    pub fn subscribe(
+        &self,
+        interest: Interest,
+        after: Option<u64>,
+    ) -> Result<Subscription, Expired> {
         let mut state = self.lock();
         let counter = state.counter;
         let (present, missed) = match after {
             None => {
-                let objects = state.buckets.get(interest.bucket.as_str()).map(|bucket| &bucket.objects);
-                let found = objects.into_iter().flat_map(|objects| interest.range(objects, None));
-                (found.map(|(_, stored)| Arc::clone(stored)).filter(|stored| interest.wants(stored)).collect(), Vec::new())
+                let objects = state
+                    .buckets
+                    .get(interest.bucket.as_str())
+                    .map(|bucket| &bucket.objects);
+                let found = objects
+                    .into_iter()
+                    .flat_map(|objects| interest.range(objects, None));
+                (
+                    found
+                        .map(|(_, stored)| Arc::clone(stored))
+                        .filter(|stored| interest.wants(stored))
+                        .collect(),
+                    Vec::new(),
+                )
             }
             Some(rv) => {
-                let events = if rv > counter { None } else { state.history.after(rv) };
-                let Some(events) = events else {
-                    return Err(Expired { asked: rv, floor: state.history.floor() });
+                let events = if rv > counter {
+                    None
+                } else {
+                    state.history.after(rv)
                 };
-                (Vec::new(), events.filter(|event| interest.concerns(event)).cloned().collect())
+                let Some(events) = events else {
+                    return Err(Expired {
+                        asked: rv,
+                        floor: state.history.floor(),
+                    });
+                };
+                (
+                    Vec::new(),
+                    events
+                        .filter(|event| interest.concerns(event))
+                        .cloned()
+                        .collect(),
+                )
             }
         };
-        let bucket = state.buckets.entry(interest.bucket.as_str().into()).or_default();
+        let bucket = state
+            .buckets
+            .entry(interest.bucket.as_str().into())
+            .or_default();
         let receiver = bucket.watchers.add(interest.clone());
-        Ok(Subscription { interest, present, missed, rv: counter, receiver })
+        Ok(Subscription {
+            interest,
+            present,
+            missed,
+            rv: counter,
+            receiver,
+        })
     }
 
     /// A value that is made once and kept in the database, such as a signing key.
     ///
     /// # Errors
     /// The database could not be read or written.
-    pub fn secret(&self, name: &str, make: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, DatabaseError> {
+    pub fn secret(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Vec<u8>, DatabaseError> {
         self.lock().database.secret(name, make)
     }
 
@@ -320,10 +434,16 @@ impl Store {
     /// The snapshot cannot be read (see [`OpenError`]) or the database not be written; nothing is changed then.
     pub fn restore(&self, path: &Path) -> Result<(), OpenError> {
         let (counter, rows) = database::read(path)?;
-        let buckets = fill(rows.clone()).map_err(|detail| OpenError::Damaged { path: path.to_owned(), detail })?;
+        let buckets = fill(rows.clone()).map_err(|detail| OpenError::Damaged {
+            path: path.to_owned(),
+            detail,
+        })?;
         let mut state = self.lock();
         let counter = counter.max(state.counter) + 1;
-        state.database.replace(&rows, counter).map_err(OpenError::Write)?;
+        state
+            .database
+            .replace(&rows, counter)
+            .map_err(OpenError::Write)?;
         let old = std::mem::replace(&mut state.buckets, buckets);
         state.counter = counter;
         state.rbac = counter;
@@ -347,7 +467,13 @@ impl State {
         self.buckets.get(bucket)?.objects.get(key).cloned()
     }
 
-    fn publish(&mut self, bucket: &str, change: Change, object: Arc<Stored>, previous: Option<Arc<Stored>>) {
+    fn publish(
+        &mut self,
+        bucket: &str,
+        change: Change,
+        object: Arc<Stored>,
+        previous: Option<Arc<Stored>>,
+    ) {
         self.counter = object.rv;
         if bucket.ends_with(RBAC) {
             self.rbac = object.rv;
@@ -366,9 +492,14 @@ fn fill(rows: Vec<database::Row>) -> Result<HashMap<Box<str>, Bucket>, String> {
         let Some((bucket, key)) = row.key.split_once('/') else {
             return Err(format!("the key {:?} has no kind", row.key));
         };
-        let value: Value = serde_json::from_slice(&row.json).map_err(|error| format!("the object {:?} is not JSON: {error}", row.key))?;
+        let value: Value = serde_json::from_slice(&row.json)
+            .map_err(|error| format!("the object {:?} is not JSON: {error}", row.key))?;
         let stored = Stored::new(bucket, row.rv, &value, Bytes::from(row.json));
-        buckets.entry(bucket.into()).or_default().objects.insert(key.into(), Arc::new(stored));
+        buckets
+            .entry(bucket.into())
+            .or_default()
+            .objects
+            .insert(key.into(), Arc::new(stored));
     }
     Ok(buckets)
 }
@@ -378,7 +509,12 @@ impl Interest {
     /// `namespace` `None` means all.
     #[must_use]
     pub fn new(bucket: impl Into<String>, namespace: Option<&str>, selector: Selector) -> Self {
-        Interest { bucket: bucket.into(), namespace: namespace.map(str::to_owned), selector, fields: None }
+        Interest {
+            bucket: bucket.into(),
+            namespace: namespace.map(str::to_owned),
+            selector,
+            fields: None,
+        }
     }
 }
 

@@ -28,7 +28,13 @@ impl Include {
 
 /// A Table of objects in the kind's own shape.
 #[must_use]
-pub fn table(kind: &'static Kind, objects: &[Value], version: &str, include: Include, metadata: Value) -> Value {
+pub fn table(
+    kind: &'static Kind,
+    objects: &[Value],
+    version: &str,
+    include: Include,
+    metadata: Value,
+) -> Value {
     let _ = kind;
     let columns = json!([
         {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0},
@@ -37,7 +43,10 @@ pub fn table(kind: &'static Kind, objects: &[Value], version: &str, include: Inc
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
-            let cells = json!([object.pointer("/metadata/name"), object.pointer("/metadata/creationTimestamp")]);
+            let cells = json!([
+                object.pointer("/metadata/name"),
+                object.pointer("/metadata/creationTimestamp")
+            ]);
             json!({"cells": cells, "object": shown(object, version, include)})
         })
         .collect();

@@ -3,8 +3,10 @@
 //! Each check answers `None` for good input, or why it is bad.
 
 mod metadata;
+mod objects;
 
 pub use metadata::{check_metadata, check_update};
+pub use objects::{check_change, check_object};
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -29,7 +31,8 @@ fn too_long(text: &str, limit: usize) -> Option<String> {
 /// RFC 1123 subdomain, at most 253 bytes: most object names.
 #[must_use]
 pub fn subdomain(text: &str) -> Option<String> {
-    too_long(text, 253).or_else(|| (!text.split('.').all(lower_label)).then(|| SUBDOMAIN.to_owned()))
+    too_long(text, 253)
+        .or_else(|| (!text.split('.').all(lower_label)).then(|| SUBDOMAIN.to_owned()))
 }
 
 /// RFC 1123 label, at most 63 bytes: namespaces.
@@ -41,7 +44,10 @@ pub fn label(text: &str) -> Option<String> {
 /// RFC 1035 label, at most 63 bytes: services.
 #[must_use]
 pub fn label_1035(text: &str) -> Option<String> {
-    let starts = text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
+    let starts = text
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_lowercase());
     too_long(text, 63).or_else(|| (!starts || !lower_label(text)).then(|| LABEL_1035.to_owned()))
 }
 
@@ -84,7 +90,9 @@ const QUALIFIED_SHAPE: &str = "must consist of alphanumeric characters, '-', '_'
 
 fn word(text: &str) -> bool {
     ends(text, |byte| byte.is_ascii_alphanumeric())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 /// A label's value.

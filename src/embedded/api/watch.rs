@@ -31,18 +31,22 @@ pub struct Options {
 }
 
 /// A stream that tells the client to list anew, and ends.
-#[must_use]
 pub fn expired(error: Expired) -> Body {
-    let text = format!("too old resource version: {} ({})", error.asked, error.floor);
+    let text = format!(
+        "too old resource version: {} ({})",
+        error.asked, error.floor
+    );
     Body::from(error_line(&text))
 }
 
 fn error_line(text: &str) -> Bytes {
-    event_line("ERROR", Failure::expired(text).body().to_string().as_bytes())
+    event_line(
+        "ERROR",
+        Failure::expired(text).body().to_string().as_bytes(),
+    )
 }
 
 /// The stream of a watch that has begun.
-#[must_use]
 pub fn body(store: Arc<Store>, subscription: Subscription, shape: Shape, options: Options) -> Body {
     let start = Instant::now();
     let mut bookmarks = interval_at(start + BOOKMARK_EVERY, BOOKMARK_EVERY);
@@ -134,7 +138,10 @@ impl Watch {
                     lines.extend(event_lines(&self.subscription, &self.shape, event));
                 }
                 Notice::Expired(rv) => {
-                    lines.push(error_line(&format!("too old resource version: {} ({rv})", self.sent)));
+                    lines.push(error_line(&format!(
+                        "too old resource version: {} ({rv})",
+                        self.sent
+                    )));
                     self.ended = true;
                     break;
                 }
@@ -163,7 +170,10 @@ impl Watch {
         if end_of_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        event_line("BOOKMARK", self.shape.bookmark(metadata).to_string().as_bytes())
+        event_line(
+            "BOOKMARK",
+            self.shape.bookmark(metadata).to_string().as_bytes(),
+        )
     }
 }
 

@@ -33,29 +33,65 @@ impl LabelSelector {
     /// # Errors
     /// 400 with apimachinery's text.
     pub fn parse(text: &str) -> Result<Self, Failure> {
-        let mut parser = Parser { tokens: tokens(text), at: 0 };
-        parser.selector().map(LabelSelector).map_err(Failure::bad_request)
+        let mut parser = Parser {
+            tokens: tokens(text),
+            at: 0,
+        };
+        parser
+            .selector()
+            .map(LabelSelector)
+            .map_err(Failure::bad_request)
     }
 
     /// From a `metav1.LabelSelector` object; what it cannot express selects nothing.
     #[must_use]
     pub fn from_object(selector: &Value) -> Self {
         let mut requirements = Vec::new();
-        for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+        for (key, value) in selector
+            .get("matchLabels")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
             let values = value.as_str().map(str::to_owned).into_iter().collect();
-            requirements.push(Requirement { key: key.clone(), operator: Operator::In, values });
+            requirements.push(Requirement {
+                key: key.clone(),
+                operator: Operator::In,
+                values,
+            });
         }
-        for item in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
-            let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
+        for item in selector
+            .get("matchExpressions")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let text = |key: &str| {
+                item.get(key)
+                    .and_then(Value::as_str)
+                    .unwrap_or("")
+                    .to_owned()
+            };
             let operator = match text("operator").as_str() {
                 "Exists" => Operator::Exists,
                 "DoesNotExist" => Operator::Missing,
                 "NotIn" => Operator::NotIn,
                 _ => Operator::In,
             };
-            let values = item.get("values").and_then(Value::as_array).into_iter().flatten();
-            let values = values.filter_map(Value::as_str).map(str::to_owned).collect();
-            requirements.push(Requirement { key: text("key"), operator, values });
+            let values = item
+                .get("values")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            let values = values
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect();
+            requirements.push(Requirement {
+                key: text("key"),
+                operator,
+                values,
+            });
         }
         LabelSelector(requirements)
     }
@@ -69,7 +105,9 @@ impl LabelSelector {
     /// Compares with an object's labels.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.0.iter().all(|requirement| requirement.matches(labels.get(&requirement.key)))
+        self.0
+            .iter()
+            .all(|requirement| requirement.matches(labels.get(&requirement.key)))
     }
 }
 
@@ -113,10 +151,17 @@ fn tokens(text: &str) -> Vec<Token> {
             let double = rest.starts_with("==") || rest.starts_with("!=");
             (if double { 2 } else { 1 }, false)
         } else {
-            (rest.find(|c: char| c.is_whitespace() || SPECIAL.contains(c)).unwrap_or(rest.len()), true)
+            (
+                rest.find(|c: char| c.is_whitespace() || SPECIAL.contains(c))
+                    .unwrap_or(rest.len()),
+                true,
+            )
         };
         let (token, tail) = rest.split_at(length);
-        out.push(Token { text: token.to_owned(), word });
+        out.push(Token {
+            text: token.to_owned(),
+            word,
+        });
         rest = tail;
     }
     out
@@ -155,14 +200,24 @@ impl Parser {
                             Some(next) if next.word || next.text == "!" => {}
                             next => {
                                 let found = Self::found(next);
-                                return Err(format!("found '{found}', expected: identifier after ','"));
+                                return Err(format!(
+                                    "found '{found}', expected: identifier after ','"
+                                ));
                             }
                         },
-                        Some(token) => return Err(format!("found '{}', expected: ',' or 'end of string'", token.text)),
+                        Some(token) => {
+                            return Err(format!(
+                                "found '{}', expected: ',' or 'end of string'",
+                                token.text
+                            ));
+                        }
                     }
                 }
                 Some(token) => {
-                    return Err(format!("found '{}', expected: !, identifier, or 'end of string'", token.text));
+                    return Err(format!(
+                        "found '{}', expected: !, identifier, or 'end of string'",
+                        token.text
+                    ));
                 }
             }
         }
@@ -175,18 +230,39 @@ impl Parser {
         }
         let key = match self.next() {
             Some(token) if token.word => token.text,
-            other => return Err(format!("found '{}', expected: identifier", Self::found(other.as_ref()))),
+            other => {
+                return Err(format!(
+                    "found '{}', expected: identifier",
+                    Self::found(other.as_ref())
+                ));
+            }
         };
         check_key(&key)?;
         let ends = self.peek().is_none_or(|token| token.text == ",");
         if negated || ends {
-            let operator = if negated { Operator::Missing } else { Operator::Exists };
-            return Ok(Requirement { key, operator, values: BTreeSet::new() });
+            let operator = if negated {
+                Operator::Missing
+            } else {
+                Operator::Exists
+            };
+            return Ok(Requirement {
+                key,
+                operator,
+                values: BTreeSet::new(),
+            });
         }
         let (operator, list) = self.operator()?;
-        let values = if list { self.list()? } else { BTreeSet::from([self.value()]) };
+        let values = if list {
+            self.list()?
+        } else {
+            BTreeSet::from([self.value()])
+        };
         check_values(&key, &operator, &values)?;
-        Ok(Requirement { key, operator, values })
+        Ok(Requirement {
+            key,
+            operator,
+            values,
+        })
     }
 
     fn operator(&mut self) -> Result<(Operator, bool), String> {
@@ -198,7 +274,9 @@ impl Parser {
             "notin" => Ok((Operator::NotIn, true)),
             ">" => Ok((Operator::GreaterThan, false)),
             "<" => Ok((Operator::LessThan, false)),
-            other => Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
+            other => Err(format!(
+                "found '{other}', expected: in, notin, =, ==, !=, gt, lt"
+            )),
         }
     }
 
@@ -213,7 +291,12 @@ impl Parser {
     fn list(&mut self) -> Result<BTreeSet<String>, String> {
         match self.next() {
             Some(token) if token.text == "(" => {}
-            other => return Err(format!("found '{}' expected: '('", Self::found(other.as_ref()))),
+            other => {
+                return Err(format!(
+                    "found '{}' expected: '('",
+                    Self::found(other.as_ref())
+                ));
+            }
         }
         let mut values = BTreeSet::new();
         loop {
@@ -222,7 +305,10 @@ impl Parser {
                 Some(token) if token.text == "," => {}
                 Some(token) if token.text == ")" => return Ok(values),
                 other => {
-                    return Err(format!("found '{}', expected: ',' or ')'", Self::found(other.as_ref())));
+                    return Err(format!(
+                        "found '{}', expected: ',' or ')'",
+                        Self::found(other.as_ref())
+                    ));
                 }
             }
         }
@@ -243,7 +329,9 @@ fn check_values(key: &str, operator: &Operator, values: &BTreeSet<String>) -> Re
         }
         let numeric = matches!(operator, Operator::GreaterThan | Operator::LessThan);
         if numeric && value.parse::<i64>().is_err() {
-            return Err(format!("values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"));
+            return Err(format!(
+                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            ));
         }
     }
     Ok(())
@@ -254,7 +342,10 @@ mod tests {
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -290,7 +381,10 @@ mod tests {
     #[test]
     fn bad_selectors_say_why() {
         let table = [
-            ("===", "found '==', expected: !, identifier, or 'end of string'"),
+            (
+                "===",
+                "found '==', expected: !, identifier, or 'end of string'",
+            ),
             ("a in 1", "found '1' expected: '('"),
             ("a=1,", "found '', expected: identifier after ','"),
             ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt"),

@@ -20,18 +20,34 @@ INSERT OR IGNORE INTO counter(id, rv) VALUES (1, 0);
 /// Why `cluster.db` was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("cannot open the cluster database {path}: {detail}; check that the directory exists and may be written")]
+    #[error(
+        "cannot open the cluster database {path}: {detail}; check that the directory exists and may be written"
+    )]
     Unreachable { path: PathBuf, detail: String },
-    #[error("cannot write the cluster database {path}: it is read-only; make it writable or choose another --state-dir")]
+    #[error(
+        "cannot write the cluster database {path}: it is read-only; make it writable or choose another --state-dir"
+    )]
     ReadOnly { path: PathBuf },
-    #[error("the cluster database {path} is in use by another eventlab; stop that one or choose another --session")]
+    #[error(
+        "the cluster database {path} is in use by another eventlab; stop that one or choose another --session"
+    )]
     Locked { path: PathBuf },
-    #[error("the cluster database {path} is damaged ({detail}); it was left as it is: move it aside to begin anew, or restore a snapshot")]
+    #[error(
+        "the cluster database {path} is damaged ({detail}); it was left as it is: move it aside to begin anew, or restore a snapshot"
+    )]
     Damaged { path: PathBuf, detail: String },
-    #[error("the file {path} is not a cluster database of eventlab; it was left as it is: choose another --state-dir")]
+    #[error(
+        "the file {path} is not a cluster database of eventlab; it was left as it is: choose another --state-dir"
+    )]
     Foreign { path: PathBuf },
-    #[error("the cluster database {path} was written by a newer eventlab (format {found}, this one knows {known}); use that version")]
-    Newer { path: PathBuf, found: i32, known: i32 },
+    #[error(
+        "the cluster database {path} was written by a newer eventlab (format {found}, this one knows {known}); use that version"
+    )]
+    Newer {
+        path: PathBuf,
+        found: i32,
+        known: i32,
+    },
     #[error("cannot prepare the cluster database: {0}")]
     Write(#[from] DatabaseError),
 }
@@ -50,12 +66,23 @@ impl DatabaseError {
     fn new(action: &'static str, path: &Path, error: &rusqlite::Error) -> Self {
         let next = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => "free disk space and try again",
-            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => "make the file and its directory writable and try again",
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "end whatever else has the file open and try again",
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => "restore a snapshot or begin anew",
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+                "make the file and its directory writable and try again"
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                "end whatever else has the file open and try again"
+            }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                "restore a snapshot or begin anew"
+            }
             _ => "check the disk and try again",
         };
-        DatabaseError { action, path: path.to_owned(), detail: error.to_string(), next }
+        DatabaseError {
+            action,
+            path: path.to_owned(),
+            detail: error.to_string(),
+            next,
+        }
     }
 }
 
@@ -82,12 +109,24 @@ impl Database {
         restrict(path);
         let prepared = prepare(&connection, fresh).map_err(|error| refusal(path, &error))?;
         prepared.check(path)?;
-        connection.execute_batch(SCHEMA).map_err(|error| refusal(path, &error))?;
+        connection
+            .execute_batch(SCHEMA)
+            .map_err(|error| refusal(path, &error))?;
         let (counter, rows) = load(&connection).map_err(|error| refusal(path, &error))?;
-        Ok((Database { connection, path: path.to_owned() }, counter, rows))
+        Ok((
+            Database {
+                connection,
+                path: path.to_owned(),
+            },
+            counter,
+            rows,
+        ))
     }
 
-    fn failed<'a>(&'a self, action: &'static str) -> impl Fn(rusqlite::Error) -> DatabaseError + 'a {
+    fn failed<'a>(
+        &'a self,
+        action: &'static str,
+    ) -> impl Fn(rusqlite::Error) -> DatabaseError + 'a {
         move |error| DatabaseError::new(action, &self.path, &error)
     }
 
@@ -96,14 +135,20 @@ impl Database {
         let sql = "INSERT INTO objects(key, rv, json) VALUES (?1, ?2, ?3) \
                    ON CONFLICT(key) DO UPDATE SET rv = excluded.rv, json = excluded.json";
         self.write("store an object", rv, |connection| {
-            connection.prepare_cached(sql)?.execute(params![key, signed(rv), json]).map(drop)
+            connection
+                .prepare_cached(sql)?
+                .execute(params![key, signed(rv), json])
+                .map(drop)
         })
     }
 
     /// Removes an object and moves the counter, in one transaction.
     pub fn remove(&mut self, key: &str, rv: u64) -> Result<(), DatabaseError> {
         self.write("remove an object", rv, |connection| {
-            connection.prepare_cached("DELETE FROM objects WHERE key = ?1")?.execute([key]).map(drop)
+            connection
+                .prepare_cached("DELETE FROM objects WHERE key = ?1")?
+                .execute([key])
+                .map(drop)
         })
     }
 
@@ -117,7 +162,9 @@ impl Database {
         let run = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
             change(&transaction)?;
-            transaction.prepare_cached("UPDATE counter SET rv = ?1 WHERE id = 1")?.execute([signed(rv)])?;
+            transaction
+                .prepare_cached("UPDATE counter SET rv = ?1 WHERE id = 1")?
+                .execute([signed(rv)])?;
             transaction.commit()
         };
         run(&mut self.connection).map_err(|error| DatabaseError::new(action, path, &error))
@@ -127,7 +174,8 @@ impl Database {
     pub fn replace(&mut self, rows: &[Row], counter: u64) -> Result<(), DatabaseError> {
         self.write("restore a snapshot", counter, |connection| {
             connection.execute("DELETE FROM objects", [])?;
-            let mut insert = connection.prepare("INSERT INTO objects(key, rv, json) VALUES (?1, ?2, ?3)")?;
+            let mut insert =
+                connection.prepare("INSERT INTO objects(key, rv, json) VALUES (?1, ?2, ?3)")?;
             for row in rows {
                 insert.execute(params![row.key, signed(row.rv), row.json])?;
             }
@@ -136,15 +184,24 @@ impl Database {
     }
 
     /// A named value, made at its first use.
-    pub fn secret(&mut self, name: &str, make: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, DatabaseError> {
+    pub fn secret(
+        &mut self,
+        name: &str,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Vec<u8>, DatabaseError> {
         let select = "SELECT value FROM secrets WHERE name = ?1";
-        let found = self.connection.query_row(select, [name], |row| row.get(0)).optional();
+        let found = self
+            .connection
+            .query_row(select, [name], |row| row.get(0))
+            .optional();
         if let Some(value) = found.map_err(self.failed("read a key"))? {
             return Ok(value);
         }
         let value = make();
         let insert = "INSERT INTO secrets(name, value) VALUES (?1, ?2)";
-        self.connection.execute(insert, params![name, value]).map_err(self.failed("store a key"))?;
+        self.connection
+            .execute(insert, params![name, value])
+            .map_err(self.failed("store a key"))?;
         Ok(value)
     }
 
@@ -159,11 +216,13 @@ impl Database {
                 next: "choose another name",
             });
         }
-        self.connection.execute("VACUUM INTO ?1", [target]).map_err(|error| {
-            // Best effort: the copy is of no use, and the error below tells what happened.
-            drop(std::fs::remove_file(path));
-            DatabaseError::new("write a snapshot", path, &error)
-        })?;
+        self.connection
+            .execute("VACUUM INTO ?1", [target])
+            .map_err(|error| {
+                // Best effort: the copy is of no use, and the error below tells what happened.
+                drop(std::fs::remove_file(path));
+                DatabaseError::new("write a snapshot", path, &error)
+            })?;
         restrict(path);
         Ok(())
     }
@@ -172,10 +231,14 @@ impl Database {
 /// Reads a snapshot without changing it.
 pub fn read(path: &Path) -> Result<(u64, Vec<Row>), OpenError> {
     if !path.is_file() {
-        return Err(OpenError::Unreachable { path: path.to_owned(), detail: "no such snapshot".to_owned() });
+        return Err(OpenError::Unreachable {
+            path: path.to_owned(),
+            detail: "no such snapshot".to_owned(),
+        });
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| refusal(path, &error))?;
+    let connection =
+        Connection::open_with_flags(path, flags).map_err(|error| refusal(path, &error))?;
     let marks = Marks::read(&connection, false).map_err(|error| refusal(path, &error))?;
     marks.check(path)?;
     load(&connection).map_err(|error| refusal(path, &error))
@@ -206,13 +269,20 @@ impl Marks {
             return Ok(());
         }
         if self.check != "ok" {
-            return Err(OpenError::Damaged { path, detail: self.check.clone() });
+            return Err(OpenError::Damaged {
+                path,
+                detail: self.check.clone(),
+            });
         }
         if self.application != APPLICATION_ID {
             return Err(OpenError::Foreign { path });
         }
         if self.version > VERSION {
-            return Err(OpenError::Newer { path, found: self.version, known: VERSION });
+            return Err(OpenError::Newer {
+                path,
+                found: self.version,
+                known: VERSION,
+            });
         }
         Ok(())
     }
@@ -223,9 +293,11 @@ fn prepare(connection: &Connection, fresh: bool) -> rusqlite::Result<Marks> {
     connection.busy_timeout(Duration::from_millis(500))?;
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     let marks = Marks::read(connection, fresh)?;
-    let ours = marks.application == APPLICATION_ID && marks.check == "ok" && marks.version <= VERSION;
+    let ours =
+        marks.application == APPLICATION_ID && marks.check == "ok" && marks.version <= VERSION;
     if fresh || ours {
-        let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+        let mode: String =
+            connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
         tracing::debug!(mode, "cluster database opened");
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?;
@@ -238,13 +310,24 @@ fn prepare(connection: &Connection, fresh: bool) -> rusqlite::Result<Marks> {
 }
 
 fn load(connection: &Connection) -> rusqlite::Result<(u64, Vec<Row>)> {
-    let counter: i64 = connection.query_row("SELECT rv FROM counter WHERE id = 1", [], |row| row.get(0))?;
-    let newest: i64 = connection.query_row("SELECT COALESCE(MAX(rv), 0) FROM objects", [], |row| row.get(0))?;
+    let counter: i64 =
+        connection.query_row("SELECT rv FROM counter WHERE id = 1", [], |row| row.get(0))?;
+    let newest: i64 =
+        connection.query_row("SELECT COALESCE(MAX(rv), 0) FROM objects", [], |row| {
+            row.get(0)
+        })?;
     let mut select = connection.prepare("SELECT key, rv, json FROM objects ORDER BY key")?;
     let rows = select.query_map([], |row| {
-        Ok(Row { key: row.get(0)?, rv: unsigned(row.get(1)?), json: row.get(2)? })
+        Ok(Row {
+            key: row.get(0)?,
+            rv: unsigned(row.get(1)?),
+            json: row.get(2)?,
+        })
     })?;
-    Ok((unsigned(counter.max(newest)), rows.collect::<rusqlite::Result<_>>()?))
+    Ok((
+        unsigned(counter.max(newest)),
+        rows.collect::<rusqlite::Result<_>>()?,
+    ))
 }
 
 fn refusal(path: &Path, error: &rusqlite::Error) -> OpenError {
@@ -253,11 +336,20 @@ fn refusal(path: &Path, error: &rusqlite::Error) -> OpenError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::Locked { path },
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => OpenError::ReadOnly { path },
         Some(ErrorCode::NotADatabase) => OpenError::Foreign { path },
-        Some(ErrorCode::DatabaseCorrupt) => OpenError::Damaged { path, detail: error.to_string() },
+        Some(ErrorCode::DatabaseCorrupt) => OpenError::Damaged {
+            path,
+            detail: error.to_string(),
+        },
         Some(ErrorCode::CannotOpen | ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => {
-            OpenError::Unreachable { path, detail: error.to_string() }
+            OpenError::Unreachable {
+                path,
+                detail: error.to_string(),
+            }
         }
-        _ => OpenError::Damaged { path, detail: error.to_string() },
+        _ => OpenError::Damaged {
+            path,
+            detail: error.to_string(),
+        },
     }
 }
 
@@ -265,7 +357,10 @@ fn refusal(path: &Path, error: &rusqlite::Error) -> OpenError {
 fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     // Best effort: the state directory is 0700 already.
-    drop(std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)));
+    drop(std::fs::set_permissions(
+        path,
+        std::fs::Permissions::from_mode(0o600),
+    ));
 }
 
 fn signed(rv: u64) -> i64 {

@@ -29,14 +29,27 @@ impl Interest {
     /// True if the object is in the namespace and matches the selectors.
     #[must_use]
     pub fn wants(&self, stored: &Stored) -> bool {
-        if self.namespace.as_deref().is_some_and(|namespace| namespace != &*stored.namespace) {
+        if self
+            .namespace
+            .as_deref()
+            .is_some_and(|namespace| namespace != &*stored.namespace)
+        {
             return false;
         }
         if self.selector.is_empty() {
             return true;
         }
-        let offered = self.fields.or_else(|| registry::by_bucket(&self.bucket).map(|kind| kind.fields)).unwrap_or(&[]);
-        self.selector.matches(&stored.namespace, &stored.name, &stored.head.labels, offered, &stored.head.fields)
+        let offered = self
+            .fields
+            .or_else(|| registry::by_bucket(&self.bucket).map(|kind| kind.fields))
+            .unwrap_or(&[]);
+        self.selector.matches(
+            &stored.namespace,
+            &stored.name,
+            &stored.head.labels,
+            offered,
+            &stored.head.fields,
+        )
     }
 
     /// True if the event touches an object that is or was wanted.
@@ -48,7 +61,10 @@ impl Interest {
     /// What the event means to this watcher: an object may enter or leave its selection.
     #[must_use]
     pub fn change(&self, event: &Event) -> Option<Change> {
-        let was = event.previous.as_ref().is_some_and(|previous| self.wants(previous));
+        let was = event
+            .previous
+            .as_ref()
+            .is_some_and(|previous| self.wants(previous));
         let is = event.change != Change::Deleted && self.wants(&event.object);
         match (was, is) {
             (false, false) => None,
@@ -63,12 +79,18 @@ impl Interest {
         objects: &'a BTreeMap<Box<str>, Arc<Stored>>,
         after: Option<&str>,
     ) -> impl Iterator<Item = (&'a Box<str>, &'a Arc<Stored>)> {
-        let prefix = self.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let prefix = self
+            .namespace
+            .as_ref()
+            .map(|namespace| format!("{namespace}/"))
+            .unwrap_or_default();
         let start = match after {
             Some(after) if after >= prefix.as_str() => Bound::Excluded(Box::from(after)),
             _ => Bound::Included(Box::from(prefix.as_str())),
         };
-        objects.range::<Box<str>, _>((start, Bound::Unbounded)).take_while(move |(key, _)| key.starts_with(&prefix))
+        objects
+            .range::<Box<str>, _>((start, Bound::Unbounded))
+            .take_while(move |(key, _)| key.starts_with(&prefix))
     }
 }
 
@@ -78,7 +100,9 @@ pub(super) fn prefixed<'a>(
 ) -> impl Iterator<Item = (&'a Box<str>, &'a Arc<Stored>)> {
     let start: Box<str> = prefix.into();
     let prefix = prefix.to_owned();
-    objects.range(start..).take_while(move |(key, _)| key.starts_with(&prefix))
+    objects
+        .range(start..)
+        .take_while(move |(key, _)| key.starts_with(&prefix))
 }
 
 /// What a watcher is told.
@@ -123,7 +147,10 @@ impl Watchers {
             if watcher.interest.change(event).is_none() {
                 return !watcher.sender.is_closed();
             }
-            watcher.sender.try_send(Notice::Event(Arc::clone(event))).is_ok()
+            watcher
+                .sender
+                .try_send(Notice::Event(Arc::clone(event)))
+                .is_ok()
         });
     }
 
