@@ -215,7 +215,9 @@ fn senseless_options_are_refused_in_upstreams_words() {
     );
 }
 
-struct Scripted(fn() -> Result<LogStream, LogError>);
+type Open = fn() -> Result<LogStream, LogError>;
+
+struct Scripted(Open);
 
 impl PodLogs for Scripted {
     fn open(&self, request: LogRequest) -> BoxFuture<'_, Result<LogStream, LogError>> {
@@ -238,11 +240,7 @@ fn pod(containers: &[&str], init: &[&str]) -> Value {
            "spec": {"nodeName": "eventlab", "containers": named(containers), "initContainers": named(init)}})
 }
 
-async fn get(
-    pod: &Value,
-    container: &str,
-    open: fn() -> Result<LogStream, LogError>,
-) -> Result<String, String> {
+async fn get(pod: &Value, container: &str, open: Open) -> Result<String, String> {
     let parameter =
         |key: &str| (key == "container" && !container.is_empty()).then(|| container.to_owned());
     let response = answer(pod, parameter, &Scripted(open))
@@ -300,7 +298,7 @@ async fn every_refusal_text() {
         get(&two, "x", hello).await,
         wants("container x is not valid for pod p")
     );
-    let states: [(fn() -> Result<LogStream, LogError>, &str); 6] = [
+    let states: [(Open, &str); 6] = [
         (
             || Err(LogError::WaitingToStart("ContainerCreating".into())),
             "container \"a\" in pod \"p\" is waiting to start: ContainerCreating",
