@@ -244,14 +244,11 @@ fn nothing_on_the_bus_needs_an_answer_and_a_complete_read() {
 #[test]
 fn facts_of_nowhere_prove_nothing() {
     let request = Request::new(1, Fate::Applied);
-    let spoiled: Vec<(&str, Box<dyn Fn(&mut Fact)>)> = vec![
-        ("no attempt", Box::new(|fact| fact.attempt = 0)),
-        ("an older attempt", Box::new(|fact| fact.attempt = 7)),
-        (
-            "another lab",
-            Box::new(|fact| fact.lab = "regex".to_owned()),
-        ),
-        ("not on disk", Box::new(|fact| fact.seq = 0)),
+    let spoiled: [(&str, fn(&mut Fact)); 4] = [
+        ("no attempt", |fact| fact.attempt = 0),
+        ("an older attempt", |fact| fact.attempt = 7),
+        ("another lab", |fact| fact.lab = "regex".to_owned()),
+        ("not on disk", |fact| fact.seq = 0),
     ];
     for (name, spoil) in spoiled {
         let mut facts = numbered(request.facts());
