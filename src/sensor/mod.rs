@@ -2,4 +2,7 @@
 //!
 //! Called from above through `Filter::compile` and `Filter::evaluate`, `parameters` and `validate`.
 
+pub mod json;
+pub mod number;
+pub mod path;
 pub mod regex;
