@@ -2,7 +2,23 @@
 //!
 //! Called from above through `Filter::compile` and `Filter::evaluate`, `parameters` and `validate`.
 
+mod context;
+mod data;
+mod decode;
+mod event;
+mod explain;
+mod filter;
 pub mod json;
 pub mod number;
 pub mod path;
+mod payload;
 pub mod regex;
+mod spec;
+mod time;
+
+pub use decode::DecodeError;
+pub use event::Event;
+pub use explain::{
+    ConditionReport, Explanation, Found, Group, GroupReport, Operator, Outcome, Reason, ValueReport,
+};
+pub use filter::{CompileError, Decision, Filter, FilterError};
