@@ -62,3 +62,9 @@ pub fn workflow_template() -> ApiResource {
 pub fn workflow_task_result() -> ApiResource {
     argo("WorkflowTaskResult", "workflowtaskresults")
 }
+
+/// Environment variable that gives a child process the real port on 127.0.0.1 for its container port.
+#[must_use]
+pub fn real_port_variable(port: u16) -> String {
+    format!("EVENTLAB_PORT_{port}")
+}

@@ -88,8 +88,10 @@ pub enum Reason {
 }
 
 /// What a probe is expected to do, or was seen to do.
+///
+/// In a lab file: `applied`, `{stops: filter, reason: missing-path}`, or `{run-stops: workflow-error}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(try_from = "FateText", into = "FateText")]
 pub enum Fate {
     /// It passes every layer and has its effect.
     Applied,
@@ -97,4 +99,62 @@ pub enum Fate {
     Stopped { layer: Layer, reason: Reason },
     /// `run` and `effect` differ: the effect is there although the Workflow did not end well.
     AppliedButRunStopped { reason: Reason },
+}
+
+/// The written form of a [`Fate`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum FateText {
+    Word(String),
+    Stops(StopsText),
+    RunStops(RunStopsText),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StopsText {
+    stops: Layer,
+    reason: Reason,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunStopsText {
+    #[serde(rename = "run-stops")]
+    run_stops: Reason,
+}
+
+impl TryFrom<FateText> for Fate {
+    type Error = String;
+
+    fn try_from(text: FateText) -> Result<Self, String> {
+        match text {
+            FateText::Word(word) if word == "applied" => Ok(Fate::Applied),
+            FateText::Word(word) => Err(format!(
+                "unknown fate `{word}`: write `applied`, {{stops: LAYER, reason: REASON}} or {{run-stops: REASON}}"
+            )),
+            FateText::Stops(StopsText { stops, reason }) => Ok(Fate::Stopped {
+                layer: stops,
+                reason,
+            }),
+            FateText::RunStops(RunStopsText { run_stops }) => {
+                Ok(Fate::AppliedButRunStopped { reason: run_stops })
+            }
+        }
+    }
+}
+
+impl From<Fate> for FateText {
+    fn from(fate: Fate) -> Self {
+        match fate {
+            Fate::Applied => FateText::Word("applied".to_owned()),
+            Fate::Stopped { layer, reason } => FateText::Stops(StopsText {
+                stops: layer,
+                reason,
+            }),
+            Fate::AppliedButRunStopped { reason } => {
+                FateText::RunStops(RunStopsText { run_stops: reason })
+            }
+        }
+    }
 }

@@ -93,8 +93,10 @@ pub enum GateMode {
     None,
     /// Only that the EventSource answers and the Sensor's pod is Ready.
     Ready,
-    /// Every condition of the gate.
+    /// Every condition of the gate; the subscription by its line, or by consumer state where the level hides the line.
     Open,
+    /// As `open`, and the subscription must be shown by its line.
+    OpenByLine,
     /// The EventSource answers; the Sensor may be down.
     Intake,
 }
@@ -174,14 +176,29 @@ pub struct WrongFix {
     pub fails: Failure,
 }
 
-/// The reason a wrong fix must fail for.
+/// The reason a wrong fix must fail for: `{probe: NAME, observed: FATE}` or `{gate: REASON}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(untagged)]
 pub enum Failure {
     /// A probe has this fate instead of the expected one.
-    Probe { probe: String, observed: Fate },
-    /// The gate does not open for this reason code: `invalid-sensor`, `not-subscribed`, `apply-refused`, …
-    Gate { reason: String },
+    Probe(ProbeFailure),
+    /// The gate does not open for this reason code: `invalid-sensor`, `no-subscribed-line`, `apply-refused`, …
+    Gate(GateFailure),
+}
+
+/// See [`Failure::Probe`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeFailure {
+    pub probe: String,
+    pub observed: Fate,
+}
+
+/// See [`Failure::Gate`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateFailure {
+    pub gate: String,
 }
 
 /// What the learner's report must name.

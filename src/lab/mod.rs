@@ -2,8 +2,10 @@
 //!
 //! Labs are YAML files in `labs/`, manifests in `manifests/`; both are compiled in and overridable with `--labs DIR`.
 
+mod bundled;
 pub mod catalog;
 pub mod format;
+mod lint;
 
-pub use catalog::Catalog;
-pub use format::{Action, Fix, GateMode, Lab, Probe, Stage, StageKind, WrongFix};
+pub use catalog::{COURSE, Catalog, LabError};
+pub use format::{Action, Failure, Fix, GateMode, Lab, Probe, Stage, StageKind, WrongFix};

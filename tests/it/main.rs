@@ -2,4 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod sensor_golden;
+mod bus;
+mod lab_files;
+mod ledger;
+mod rbac_golden;
 mod sensor_regex;
