@@ -4,16 +4,20 @@
 
 mod context;
 mod data;
+#[allow(dead_code)]
 mod decode;
 mod event;
 mod explain;
 mod filter;
 pub mod json;
 pub mod number;
+#[allow(dead_code)]
 pub mod path;
 mod payload;
 pub mod regex;
+#[allow(dead_code)]
 mod spec;
+#[allow(dead_code)]
 mod time;
 
 pub use decode::DecodeError;
