@@ -3,6 +3,8 @@
 
 mod api_objects;
 mod api_support;
+mod sensor_golden;
+mod bus;
 mod lab_files;
 mod ledger;
 mod rbac_golden;
