@@ -3,9 +3,9 @@
 
 mod api_objects;
 mod api_support;
-mod sensor_golden;
 mod bus;
 mod lab_files;
 mod ledger;
 mod rbac_golden;
+mod sensor_golden;
 mod sensor_regex;
