@@ -1,7 +1,9 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod api_errors;
 mod api_objects;
+mod api_patches;
 mod api_support;
 mod bus;
 mod lab_files;
