@@ -3,9 +3,11 @@
 
 mod api_objects;
 mod api_support;
-mod sensor_golden;
 mod bus;
 mod lab_files;
 mod ledger;
 mod rbac_golden;
+mod sensor_golden;
 mod sensor_regex;
+mod service_pods;
+mod webhook_golden;
