@@ -5,6 +5,8 @@
 
 pub mod applying;
 pub mod expected;
+pub mod facts;
 pub mod gate;
 pub mod matchers;
+pub mod observer;
 pub mod sending;
