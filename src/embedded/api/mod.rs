@@ -2,7 +2,11 @@
 
 pub mod attributes;
 pub mod authn;
+pub mod kubeconfig;
+pub mod listener;
 pub mod logs;
+mod private_file;
 pub mod rbac;
 pub mod roles;
+pub mod tls;
 mod token;
