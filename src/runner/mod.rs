@@ -7,6 +7,7 @@ pub mod applying;
 pub mod expected;
 pub mod facts;
 pub mod gate;
+pub mod looking;
 pub mod matchers;
 pub mod observer;
 pub mod sending;
