@@ -7,6 +7,7 @@ pub mod listener;
 pub mod logs;
 mod private_file;
 pub mod rbac;
+pub mod reviews;
 pub mod roles;
 pub mod tls;
 mod token;
