@@ -29,7 +29,10 @@ macro_rules! put {
 fn render_lab(out: &mut String, lab: &LabReport) {
     put!(out, "\n## {}: {}\n", lab.name, lab.title);
     if !lab.complete {
-        put!(out, "**This lab is not finished.** What follows is what was collected so far.\n");
+        put!(
+            out,
+            "**This lab is not finished.** What follows is what was collected so far.\n"
+        );
     }
     for attempt in &lab.attempts {
         render_attempt(out, lab, attempt);
@@ -38,7 +41,12 @@ fn render_lab(out: &mut String, lab: &LabReport) {
     if !lab.changes.is_empty() {
         put!(out, "### Changes made\n");
         for change in &lab.changes {
-            put!(out, "Attempt {}:\n\n{}\n", change.attempt, fenced(&change.text, "diff"));
+            put!(
+                out,
+                "Attempt {}:\n\n{}\n",
+                change.attempt,
+                fenced(&change.text, "diff")
+            );
         }
     }
     put!(out, "### Not proven\n");
@@ -59,11 +67,21 @@ fn render_lab(out: &mut String, lab: &LabReport) {
 
 fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {
     put!(out, "### Attempt {}\n", attempt.attempt);
-    put!(out, "| probe | {} | first failing layer |", Layer::ALL.map(Layer::name).join(" | "));
+    put!(
+        out,
+        "| probe | {} | first failing layer |",
+        Layer::ALL.map(Layer::name).join(" | ")
+    );
     put!(out, "|---|{}---|", "---|".repeat(Layer::ALL.len()));
     for row in &attempt.rows {
         let cells: Vec<_> = Layer::ALL.iter().map(|layer| cell(row, *layer)).collect();
-        put!(out, "| {} | {} | {} |", line(&row.probe), cells.join(" | "), verdict_of(row));
+        put!(
+            out,
+            "| {} | {} | {} |",
+            line(&row.probe),
+            cells.join(" | "),
+            verdict_of(row)
+        );
     }
     let counters = attempt.counters;
     put!(
@@ -80,10 +98,25 @@ fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {
             Outcome::Refuted => "refuted",
             Outcome::Unproven => "unproven",
         };
-        let because = judgement.verdict.because.as_deref().map(|because| format!(" ({})", line(because))).unwrap_or_default();
-        put!(out, "- **{word}**: {}{because}{}", line(&judgement.verdict.claim), references(&judgement.verdict.facts));
+        let because = judgement
+            .verdict
+            .because
+            .as_deref()
+            .map(|because| format!(" ({})", line(because)))
+            .unwrap_or_default();
+        put!(
+            out,
+            "- **{word}**: {}{because}{}",
+            line(&judgement.verdict.claim),
+            references(&judgement.verdict.facts)
+        );
         for fact in proving(lab, &judgement.verdict.facts) {
-            put!(out, "  - `{}` — `{}`", code(&fact.line), code(&fact.command));
+            put!(
+                out,
+                "  - `{}` — `{}`",
+                code(&fact.line),
+                code(&fact.command)
+            );
         }
     }
     render_predictions(out, attempt);
@@ -92,20 +125,32 @@ fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {
 
 fn render_predictions(out: &mut String, attempt: &AttemptReport) {
     for scored in &attempt.predictions {
-        let said = scored.prediction.stops_at.map_or("it has its effect".to_owned(), |layer| format!("{} stops it", layer.name()));
+        let said = scored
+            .prediction
+            .stops_at
+            .map_or("it has its effect".to_owned(), |layer| {
+                format!("{} stops it", layer.name())
+            });
         let came = match scored.right {
             Some(true) => "right",
             Some(false) => "wrong",
             None => "not settled",
         };
-        put!(out, "- prediction for {}: {said}: {came}", scored.prediction.probe);
+        put!(
+            out,
+            "- prediction for {}: {said}: {came}",
+            scored.prediction.probe
+        );
     }
 }
 
 /// The few facts that carry a verdict; all of them are in the timeline.
 fn proving<'a>(lab: &'a LabReport, facts: &[u64]) -> impl Iterator<Item = &'a Fact> {
     let facts = facts.to_vec();
-    lab.timeline.iter().filter(move |fact| facts.contains(&fact.seq)).take(4)
+    lab.timeline
+        .iter()
+        .filter(move |fact| facts.contains(&fact.seq))
+        .take(4)
 }
 
 fn cell(row: &Row, layer: Layer) -> String {
@@ -117,15 +162,25 @@ fn cell(row: &Row, layer: Layer) -> String {
         CellState::Pending => "…",
         CellState::Unknown => "·",
     };
-    if cell.text.is_empty() { mark.to_owned() } else { format!("{mark} {}", line(&cell.text)) }
+    if cell.text.is_empty() {
+        mark.to_owned()
+    } else {
+        format!("{mark} {}", line(&cell.text))
+    }
 }
 
 fn verdict_of(row: &Row) -> String {
     match (&row.fate, row.unproven_between) {
         (Some(Fate::Applied), _) => "none".to_owned(),
-        (Some(Fate::Stopped { layer, reason }), _) => format!("{}: {}", layer.name(), reason.text()),
-        (Some(Fate::AppliedButRunStopped { reason }), _) => format!("run: {} (the effect is there)", reason.text()),
-        (None, Some((Some(after), before))) => format!("unproven, between {} and {}", after.name(), before.name()),
+        (Some(Fate::Stopped { layer, reason }), _) => {
+            format!("{}: {}", layer.name(), reason.text())
+        }
+        (Some(Fate::AppliedButRunStopped { reason }), _) => {
+            format!("run: {} (the effect is there)", reason.text())
+        }
+        (None, Some((Some(after), before))) => {
+            format!("unproven, between {} and {}", after.name(), before.name())
+        }
         (None, Some((None, before))) => format!("unproven, before {}", before.name()),
         (None, None) => "unproven".to_owned(),
     }
@@ -139,22 +194,42 @@ fn render_claims(out: &mut String, claims: &[Claim]) {
     for claim in claims {
         let answer = match &claim.answer {
             ClaimAnswer::SupportedBy { facts } => format!("supported{}", references(facts)),
-            ClaimAnswer::ContradictedBy { facts, because } => format!("contradicted: {}{}", line(because), references(facts)),
+            ClaimAnswer::ContradictedBy { facts, because } => {
+                format!("contradicted: {}{}", line(because), references(facts))
+            }
             ClaimAnswer::NothingShowsThis => "nothing that was collected shows this".to_owned(),
         };
-        put!(out, "- {}: {} — {answer}", claim.topic, line(&claim.statement));
+        put!(
+            out,
+            "- {}: {} — {answer}",
+            claim.topic,
+            line(&claim.statement)
+        );
     }
     out.push('\n');
 }
 
 fn render_timeline(out: &mut String, facts: &[Fact]) {
     put!(out, "\n### Timeline\n");
-    put!(out, "| seq | time | attempt | probe | layer | source | line |");
+    put!(
+        out,
+        "| seq | time | attempt | probe | layer | source | line |"
+    );
     put!(out, "|---|---|---|---|---|---|---|");
     for fact in facts {
         let text: String = fact.line.chars().take(240).collect();
         let probe = fact.probe.as_deref().unwrap_or("");
-        put!(out, "| {} | {} | {} | {} | {} | {} | `{}` |", fact.seq, fact.time, fact.attempt, probe, fact.layer.name(), fact.source, code(&text));
+        put!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | `{}` |",
+            fact.seq,
+            fact.time,
+            fact.attempt,
+            probe,
+            fact.layer.name(),
+            fact.source,
+            code(&text)
+        );
     }
 }
 

@@ -21,8 +21,8 @@ use super::gate::InstanceLog;
 use super::matchers::{self, LogEvent};
 use crate::cluster::{BusView, Cluster, LogFollower, LogLine};
 use crate::embedded::bus::ConsumerInfo;
+use crate::evidence::Scope;
 use crate::evidence::table::{ProbeRun, rows};
-use crate::evidence::trail::Scope;
 use crate::evidence::{Fact, Observation};
 use crate::kinds;
 
@@ -61,15 +61,29 @@ pub struct Observer {
 
 enum Command {
     Focus(Focus),
-    Sent { trace: String, place: Place },
+    Sent {
+        trace: String,
+        place: Place,
+    },
     Answered(Box<Fact>),
-    Collect { probes: Vec<ProbeRun>, lab: String, attempt: u32, until: Instant, done: oneshot::Sender<bool> },
+    Collect {
+        probes: Vec<ProbeRun>,
+        lab: String,
+        attempt: u32,
+        until: Instant,
+        done: oneshot::Sender<bool>,
+    },
 }
 
 impl Observer {
     /// Starts observing. `known` are facts that are on disk already; `sent` are the traces of this session.
     #[must_use]
-    pub fn start(cluster: Cluster, record: Arc<dyn Record>, known: &[Fact], sent: Vec<(String, Place)>) -> Self {
+    pub fn start(
+        cluster: Cluster,
+        record: Arc<dyn Record>,
+        known: &[Fact],
+        sent: Vec<(String, Place)>,
+    ) -> Self {
         let (commands, receiver) = mpsc::unbounded_channel();
         let logs = InstanceLogs::default();
         let mut task = Task::new(cluster, record, Arc::clone(&logs));
@@ -86,7 +100,10 @@ impl Observer {
 
     /// A probe is about to be sent with this trace.
     pub fn sent(&self, trace: &str, place: Place) {
-        self.tell(Command::Sent { trace: trace.to_owned(), place });
+        self.tell(Command::Sent {
+            trace: trace.to_owned(),
+            place,
+        });
     }
 
     /// What the client saw of its own request.
@@ -95,9 +112,21 @@ impl Observer {
     }
 
     /// Waits until every probe's row is settled, at most `wait`. False when some are not, or nobody observes any more.
-    pub async fn settled(&self, probes: Vec<ProbeRun>, lab: &str, attempt: u32, wait: Duration) -> bool {
+    pub async fn settled(
+        &self,
+        probes: Vec<ProbeRun>,
+        lab: &str,
+        attempt: u32,
+        wait: Duration,
+    ) -> bool {
         let (done, settled) = oneshot::channel();
-        self.tell(Command::Collect { probes, lab: lab.to_owned(), attempt, until: Instant::now() + wait, done });
+        self.tell(Command::Collect {
+            probes,
+            lab: lab.to_owned(),
+            attempt,
+            until: Instant::now() + wait,
+            done,
+        });
         settled.await.unwrap_or(false)
     }
 
@@ -115,7 +144,9 @@ impl Observer {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 struct Collecting {
@@ -175,14 +206,24 @@ impl Task {
         for fact in known {
             self.seen.insert(fingerprint(fact));
         }
-        self.facts.extend(known.iter().rev().take(KEPT_FACTS).rev().cloned());
+        self.facts
+            .extend(known.iter().rev().take(KEPT_FACTS).rev().cloned());
     }
 
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let (_sensor, mut sensor_lines) = self.cluster.follow_logs("sensor-name");
-        let (_source, mut source_lines): (LogFollower, _) = self.cluster.follow_logs("eventsource-name");
-        let api: Api<DynamicObject> = Api::namespaced_with(self.cluster.client().clone(), self.cluster.namespace(), &kinds::workflow());
-        let mut workflows = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff().applied_objects());
+        let (_source, mut source_lines): (LogFollower, _) =
+            self.cluster.follow_logs("eventsource-name");
+        let api: Api<DynamicObject> = Api::namespaced_with(
+            self.cluster.client().clone(),
+            self.cluster.namespace(),
+            &kinds::workflow(),
+        );
+        let mut workflows = std::pin::pin!(
+            watcher(api, watcher::Config::default())
+                .default_backoff()
+                .applied_objects()
+        );
         let mut next_look = Instant::now();
         loop {
             tokio::select! {
@@ -220,7 +261,19 @@ impl Task {
                 self.sent.insert(trace, place);
             }
             Command::Answered(fact) => self.answered(*fact).await,
-            Command::Collect { probes, lab, attempt, until, done } => self.collecting.push(Collecting { probes, lab, attempt, until, done }),
+            Command::Collect {
+                probes,
+                lab,
+                attempt,
+                until,
+                done,
+            } => self.collecting.push(Collecting {
+                probes,
+                lab,
+                attempt,
+                until,
+                done,
+            }),
         }
     }
 
@@ -228,10 +281,17 @@ impl Task {
     /// is not there.
     async fn answered(&mut self, fact: Fact) {
         let (trace, place) = (fact.trace.clone().unwrap_or_default(), place_of(&fact));
-        let accepted = matches!(fact.observation, Observation::HttpAnswer { status: 200, .. });
+        let accepted = matches!(
+            fact.observation,
+            Observation::HttpAnswer { status: 200, .. }
+        );
         self.write(vec![fact]);
         let complete = self.look_at_bus().await;
-        let found = self.arrivals.values().flatten().any(|arrival| arrival.trace.as_deref() == Some(trace.as_str()));
+        let found = self
+            .arrivals
+            .values()
+            .flatten()
+            .any(|arrival| arrival.trace.as_deref() == Some(trace.as_str()));
         if accepted && complete && !found {
             self.write(vec![facts::not_stored(&place, &trace, self.read_sequence)]);
         }
@@ -253,19 +313,35 @@ impl Task {
     /// Reads new messages; true when the stream was read to its end.
     async fn look_at_bus(&mut self) -> bool {
         let Some(bus) = self.bus() else { return false };
-        let Ok(last) = bus.last_sequence().await else { return false };
+        let Ok(last) = bus.last_sequence().await else {
+            return false;
+        };
         let old = *self.old_sequence.get_or_insert(last);
         while self.read_sequence < last {
-            let Ok(messages) = bus.messages(self.read_sequence).await else { return false };
-            let Some(end) = messages.last().map(|message| message.sequence) else { break };
+            let Ok(messages) = bus.messages(self.read_sequence).await else {
+                return false;
+            };
+            let Some(end) = messages.last().map(|message| message.sequence) else {
+                break;
+            };
             self.read_sequence = end;
             let mut new = Vec::new();
-            for message in messages.iter().filter(|message| !message.arrival.is_empty()) {
-                let Some(place) = self.place_of_message(message.trace.as_deref(), message.sequence > old) else {
+            for message in messages
+                .iter()
+                .filter(|message| !message.arrival.is_empty())
+            {
+                let Some(place) =
+                    self.place_of_message(message.trace.as_deref(), message.sequence > old)
+                else {
                     self.arrivals.insert(message.arrival.clone(), None);
                     continue;
                 };
-                let arrival = Arrival { id: message.arrival.clone(), trace: message.trace.clone(), sequence: Some(message.sequence), place };
+                let arrival = Arrival {
+                    id: message.arrival.clone(),
+                    trace: message.trace.clone(),
+                    sequence: Some(message.sequence),
+                    place,
+                };
                 new.push(facts::stored(&arrival, message));
                 self.arrivals.insert(message.arrival.clone(), Some(arrival));
             }
@@ -276,15 +352,27 @@ impl Task {
 
     fn place_of_message(&self, trace: Option<&str>, new: bool) -> Option<Place> {
         let sent = trace.and_then(|trace| self.sent.get(trace));
-        let own = || self.focus.as_ref().filter(|_| new).map(|focus| Place { probe: None, ..focus.place.clone() });
+        let own = || {
+            self.focus.as_ref().filter(|_| new).map(|focus| Place {
+                probe: None,
+                ..focus.place.clone()
+            })
+        };
         sent.cloned().or_else(own)
     }
 
     async fn look_at_consumers(&mut self) {
-        let (Some(focus), Some(bus)) = (self.focus.clone(), self.bus()) else { return };
-        let Ok(consumers) = bus.consumers().await else { return };
+        let (Some(focus), Some(bus)) = (self.focus.clone(), self.bus()) else {
+            return;
+        };
+        let Ok(consumers) = bus.consumers().await else {
+            return;
+        };
         let mut new = Vec::new();
-        for info in consumers.into_iter().filter(|info| facts::is_expected(info, &focus.subscriptions)) {
+        for info in consumers
+            .into_iter()
+            .filter(|info| facts::is_expected(info, &focus.subscriptions))
+        {
             let known = self.consumers.get(&info.durable);
             if known != Some(&info) {
                 new.push(facts::consumer(&focus.place, &info));
@@ -296,7 +384,11 @@ impl Task {
 
     async fn look_at_ledger(&mut self) {
         let ended = std::mem::take(&mut self.ended);
-        let Ok(view) = self.cluster.ledger(self.attempts_read, self.effects_read).await else {
+        let Ok(view) = self
+            .cluster
+            .ledger(self.attempts_read, self.effects_read)
+            .await
+        else {
             self.ended.extend(ended);
             return;
         };
@@ -315,7 +407,10 @@ impl Task {
                 new.push(facts::ledger_effect(&arrival, &row));
             }
         }
-        for (uid, id) in ended.into_iter().filter(|(uid, _)| !self.executions_with_rows.contains(uid)) {
+        for (uid, id) in ended {
+            if self.executions_with_rows.contains(&uid) {
+                continue;
+            }
             if let Some(arrival) = self.arrival(&id).await {
                 new.push(facts::no_effect(&arrival, &uid, self.attempts_read));
             }
@@ -335,10 +430,16 @@ impl Task {
     }
 
     async fn log_line(&mut self, line: &LogLine) {
-        let Some(event) = matchers::read(&line.text) else { return };
+        let Some(event) = matchers::read(&line.text) else {
+            return;
+        };
         let ids = match &event {
-            LogEvent::Discarded { arrival, .. } | LogEvent::Received { arrival, .. } => vec![arrival.clone()],
-            LogEvent::Triggered { arrivals, .. } | LogEvent::TriggerFailed { arrivals, .. } => arrivals.clone(),
+            LogEvent::Discarded { arrival, .. } | LogEvent::Received { arrival, .. } => {
+                vec![arrival.clone()]
+            }
+            LogEvent::Triggered { arrivals, .. } | LogEvent::TriggerFailed { arrivals, .. } => {
+                arrivals.clone()
+            }
             other => return self.instance_event(line, other),
         };
         let mut arrivals = Vec::new();
@@ -351,12 +452,22 @@ impl Task {
 
     fn instance_event(&self, line: &LogLine, event: &LogEvent) {
         let mut logs = lock(&self.logs);
-        let log = logs.entry((line.pod.uid.clone(), line.pod.instance)).or_default();
+        let log = logs
+            .entry((line.pod.uid.clone(), line.pod.instance))
+            .or_default();
         match event {
-            LogEvent::Subscribed { trigger, subject, durable } => {
+            LogEvent::Subscribed {
+                trigger,
+                subject,
+                durable,
+            } => {
                 log.failure = None;
                 log.stand_by = None;
-                log.subscribed.push(Subscription { trigger: trigger.clone(), subject: subject.clone(), durable: durable.clone() });
+                log.subscribed.push(Subscription {
+                    trigger: trigger.clone(),
+                    subject: subject.clone(),
+                    durable: durable.clone(),
+                });
             }
             LogEvent::SubscribeFailed { error } => {
                 log.subscribed.clear();
@@ -373,11 +484,36 @@ impl Task {
     }
 
     async fn workflow(&mut self, workflow: &DynamicObject) {
-        let (Some(name), Some(uid)) = (workflow.metadata.name.clone(), workflow.metadata.uid.clone()) else { return };
-        let label = workflow.metadata.labels.as_ref().and_then(|labels| labels.get("arrival")).cloned().unwrap_or_default();
-        let Some(arrival) = self.arrival(&label).await else { return };
-        let text = |pointer: &str| workflow.data.pointer(pointer).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
-        let execution = Execution { name, uid: uid.clone(), phase: text("/status/phase"), message: text("/status/message") };
+        let (Some(name), Some(uid)) = (
+            workflow.metadata.name.clone(),
+            workflow.metadata.uid.clone(),
+        ) else {
+            return;
+        };
+        let label = workflow
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get("arrival"))
+            .cloned()
+            .unwrap_or_default();
+        let Some(arrival) = self.arrival(&label).await else {
+            return;
+        };
+        let text = |pointer: &str| {
+            workflow
+                .data
+                .pointer(pointer)
+                .and_then(|value| value.as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let execution = Execution {
+            name,
+            uid: uid.clone(),
+            phase: text("/status/phase"),
+            message: text("/status/message"),
+        };
         let namespace = self.cluster.namespace().to_owned();
         let mut new = Vec::new();
         let before = self.phases.insert(uid.clone(), execution.phase.clone());
@@ -398,7 +534,10 @@ impl Task {
 
     /// Writes what was not written before.
     fn write(&mut self, new: Vec<Fact>) {
-        let new: Vec<_> = new.into_iter().filter(|fact| self.seen.insert(fingerprint(fact))).collect();
+        let new: Vec<_> = new
+            .into_iter()
+            .filter(|fact| self.seen.insert(fingerprint(fact)))
+            .collect();
         if new.is_empty() {
             return;
         }
@@ -423,8 +562,15 @@ impl Task {
         let facts = &self.facts;
         let mut waiting = Vec::new();
         for collecting in self.collecting.drain(..) {
-            let scope = Scope { lab: &collecting.lab, attempt: collecting.attempt, settled: false };
-            let settled = rows(&collecting.probes, facts, scope).iter().take(collecting.probes.len()).all(|row| row.fate.is_some());
+            let scope = Scope {
+                lab: &collecting.lab,
+                attempt: collecting.attempt,
+                settled: false,
+            };
+            let settled = rows(&collecting.probes, facts, scope)
+                .iter()
+                .take(collecting.probes.len())
+                .all(|row| row.fate.is_some());
             if settled || now >= collecting.until {
                 // Nobody may be waiting any more, after a cancel.
                 let _ = collecting.done.send(settled);
@@ -437,7 +583,12 @@ impl Task {
 }
 
 fn place_of(fact: &Fact) -> Place {
-    Place { lab: fact.lab.clone(), stage: fact.stage.clone(), attempt: fact.attempt, probe: fact.probe.clone() }
+    Place {
+        lab: fact.lab.clone(),
+        stage: fact.stage.clone(),
+        attempt: fact.attempt,
+        probe: fact.probe.clone(),
+    }
 }
 
 /// The same observation of the same thing, whenever and in whichever place of the session it is made.
