@@ -12,7 +12,6 @@ use super::sending::{EVENT_SOURCE, WEBHOOK_PORT, WEBHOOK_SERVICE};
 use crate::cluster::{Cluster, LookError, Request};
 use crate::kinds;
 use crate::lab::GateMode;
-use crate::sensor;
 
 /// The lab's Sensor.
 pub const SENSOR: &str = "orders";
