@@ -3,7 +3,6 @@
 
 mod api_objects;
 mod api_support;
-mod sensor_golden;
 mod bus;
 mod lab_files;
 mod ledger;
