@@ -4,6 +4,7 @@
 mod api_objects;
 mod api_support;
 mod bus;
+mod eventsource;
 mod lab_files;
 mod ledger;
 mod rbac_golden;

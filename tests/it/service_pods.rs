@@ -11,7 +11,8 @@ use eventlab::embedded::bus::engine::EmbeddedBus;
 use eventlab::embedded::bus::host::{BusHost, LocalConnector, ServeGuard};
 use eventlab::embedded::bus::{Bus, BusConnector};
 use eventlab::embedded::node::process::{
-    ContainerFiles, Exit, LogSink, PodIdentity, PortBinder, Service, ServiceContext, TerminationMessage,
+    ContainerFiles, Exit, LogSink, PodIdentity, PortBinder, Service, ServiceContext,
+    TerminationMessage,
 };
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -30,7 +31,9 @@ pub async fn until<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) 
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(GUARD, wait).await.unwrap_or_else(|_| panic!("waited in vain: {what}"));
+    tokio::time::timeout(GUARD, wait)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain: {what}"));
 }
 
 /// A bus with its database in a directory that goes with it.
@@ -44,13 +47,21 @@ impl TestBus {
     pub fn start() -> TestBus {
         let directory = tempfile::tempdir().unwrap();
         let host = BusHost::new(EmbeddedBus::open(&directory.path().join("bus.db")).unwrap());
-        let mut bus = TestBus { host, guard: None, _directory: directory };
+        let mut bus = TestBus {
+            host,
+            guard: None,
+            _directory: directory,
+        };
         bus.serve();
         bus
     }
 
     pub fn serve(&mut self) {
-        self.guard = Some(self.host.serve(NAMESPACE, "eventbus-default-js-0", None).unwrap());
+        self.guard = Some(
+            self.host
+                .serve(NAMESPACE, "eventbus-default-js-0", None)
+                .unwrap(),
+        );
     }
 
     /// Ends the bus pod; the data stay.
@@ -64,14 +75,19 @@ impl TestBus {
 
     /// Messages of the stream, empty while there is none.
     pub async fn messages(&self) -> Vec<eventlab::embedded::bus::StoredMessage> {
-        self.bus().messages("default", 0, 10_000).await.unwrap_or_default()
+        self.bus()
+            .messages("default", 0, 10_000)
+            .await
+            .unwrap_or_default()
     }
 }
 
 /// The data of a CloudEvent on the bus.
 pub fn event_data(payload: &[u8]) -> Vec<u8> {
     let event: Value = serde_json::from_slice(payload).unwrap();
-    STANDARD.decode(event["data_base64"].as_str().unwrap()).unwrap()
+    STANDARD
+        .decode(event["data_base64"].as_str().unwrap())
+        .unwrap()
 }
 
 /// What a pod writes, line by line.
@@ -109,7 +125,9 @@ struct Files(BTreeMap<String, Vec<u8>>);
 impl ContainerFiles for Files {
     fn read<'a>(&'a self, path: &'a str) -> BoxFuture<'a, std::io::Result<Vec<u8>>> {
         let file = self.0.get(path).cloned();
-        Box::pin(async move { file.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound)) })
+        Box::pin(
+            async move { file.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound)) },
+        )
     }
 }
 
@@ -132,7 +150,10 @@ impl PodSpec {
             name: name.to_owned(),
             env: BTreeMap::from([
                 ("POD_NAME".to_owned(), name.to_owned()),
-                ("EVENTBUS_SUBJECT".to_owned(), format!("eventbus-{NAMESPACE}")),
+                (
+                    "EVENTBUS_SUBJECT".to_owned(),
+                    format!("eventbus-{NAMESPACE}"),
+                ),
                 ("EVENTBUS_CONFIG".to_owned(), encode(&bus_config())),
                 ("LOG_LEVEL".to_owned(), "debug".to_owned()),
             ]),
@@ -154,16 +175,29 @@ impl PodSpec {
     }
 
     pub fn start(self) -> Pod {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let (log, ports) = (Arc::new(Lines::default()), Arc::new(Ports::default()));
         let (terminate, termination) = (CancellationToken::new(), TerminationMessage::default());
         let (exited, exit) = watch::channel(None);
-        let parts =
-            (Arc::clone(&log), Arc::clone(&ports), terminate.clone(), termination.clone(), self.name.clone());
+        let parts = (
+            Arc::clone(&log),
+            Arc::clone(&ports),
+            terminate.clone(),
+            termination.clone(),
+            self.name.clone(),
+        );
         runtime.spawn(async move {
             let (log, ports, terminate, termination, name) = parts;
             let context = ServiceContext {
-                pod: PodIdentity { namespace: NAMESPACE.to_owned(), name, ..PodIdentity::default() },
+                pod: PodIdentity {
+                    namespace: NAMESPACE.to_owned(),
+                    name,
+                    ..PodIdentity::default()
+                },
                 args: Vec::new(),
                 env: self.env,
                 annotations: self.annotations,
@@ -179,7 +213,14 @@ impl PodSpec {
             let code = (self.service)(context).await;
             let _ = exited.send(Some(code));
         });
-        Pod { log, ports, terminate, termination, exit, runtime: Some(runtime) }
+        Pod {
+            log,
+            ports,
+            terminate,
+            termination,
+            exit,
+            runtime: Some(runtime),
+        }
     }
 }
 
@@ -212,7 +253,10 @@ impl Pod {
     pub async fn exit(&self) -> i32 {
         let mut exit = self.exit.clone();
         let ended = exit.wait_for(Option::is_some);
-        let code = *tokio::time::timeout(GUARD, ended).await.expect("it ends").unwrap();
+        let code = *tokio::time::timeout(GUARD, ended)
+            .await
+            .expect("it ends")
+            .unwrap();
         code.unwrap()
     }
 
@@ -225,19 +269,32 @@ impl Pod {
 
     /// Log lines as JSON.
     pub fn lines(&self) -> Vec<Value> {
-        self.log.all().iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        self.log
+            .all()
+            .iter()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 
     /// Lines whose message is exactly this.
     pub fn said(&self, message: &str) -> Vec<Value> {
-        self.lines().into_iter().filter(|line| line["msg"] == message).collect()
+        self.lines()
+            .into_iter()
+            .filter(|line| line["msg"] == message)
+            .collect()
     }
 
     /// Waits for the first line whose message starts so.
     pub async fn waits_for(&self, prefix: &str) -> Value {
         let look = || {
             let lines = self.lines().into_iter();
-            lines.filter(|line| line["msg"].as_str().is_some_and(|text| text.starts_with(prefix))).next()
+            lines
+                .filter(|line| {
+                    line["msg"]
+                        .as_str()
+                        .is_some_and(|text| text.starts_with(prefix))
+                })
+                .next()
         };
         let wait = async {
             while look().is_none() {
@@ -245,7 +302,10 @@ impl Pod {
             }
         };
         if tokio::time::timeout(GUARD, wait).await.is_err() {
-            panic!("no line starts with {prefix:?} in\n{}", self.log.all().join("\n"));
+            panic!(
+                "no line starts with {prefix:?} in\n{}",
+                self.log.all().join("\n")
+            );
         }
         look().unwrap()
     }
@@ -270,7 +330,9 @@ fn bus_config() -> Value {
 /// For services that never speak to the API.
 fn no_api() -> kube::Client {
     let refuse = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-        Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("there is no API in this test"))
+        Err::<http::Response<kube::client::Body>, _>(std::io::Error::other(
+            "there is no API in this test",
+        ))
     });
     kube::Client::new(refuse, NAMESPACE)
 }

@@ -65,12 +65,14 @@ impl RemoteBus {
         let response = tokio::time::timeout(CALL_TIMEOUT, attach)
             .await
             .map_err(|_| BusError::Refused("nats: timeout".to_owned()))?
-            .map_err(|_| {
-                BusError::Refused(NO_SERVERS.to_owned())
-            })?;
+            .map_err(|_| BusError::Refused(NO_SERVERS.to_owned()))?;
         match response.status().as_u16() {
             200 => {}
-            401 => return Err(BusError::Refused("nats: Authorization Violation".to_owned())),
+            401 => {
+                return Err(BusError::Refused(
+                    "nats: Authorization Violation".to_owned(),
+                ));
+            }
             _ => return Err(BusError::Refused(NO_SERVERS.to_owned())),
         }
         let closed = CancellationToken::new();

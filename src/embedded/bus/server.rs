@@ -169,7 +169,11 @@ async fn listen(State(client): State<Client>, subject: String) -> Response {
 }
 
 fn not_served() -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, "nats: no servers available for connection").into_response()
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "nats: no servers available for connection",
+    )
+        .into_response()
 }
 
 type Monitored = (Arc<EmbeddedBus>, Arc<str>);

@@ -17,8 +17,12 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Upstream's default: five tries, one to two seconds apart.
-    pub(super) const DEFAULT: Backoff =
-        Backoff { steps: 5, duration: Duration::from_secs(1), factor: 1.0, jitter: 1.0 };
+    pub(super) const DEFAULT: Backoff = Backoff {
+        steps: 5,
+        duration: Duration::from_secs(1),
+        factor: 1.0,
+        jitter: 1.0,
+    };
 
     /// The waits between the tries.
     fn waits(self) -> impl Iterator<Item = Duration> {
@@ -68,7 +72,10 @@ mod tests {
     #[tokio::test]
     async fn it_tries_as_often_as_it_has_steps() {
         let tries = AtomicU32::new(0);
-        let quick = Backoff { duration: Duration::from_millis(1), ..Backoff::DEFAULT };
+        let quick = Backoff {
+            duration: Duration::from_millis(1),
+            ..Backoff::DEFAULT
+        };
         let result: Result<(), String> = quick
             .retry(|| async {
                 tries.fetch_add(1, Ordering::Relaxed);
@@ -83,12 +90,28 @@ mod tests {
     fn the_default_waits_one_to_two_seconds() {
         let waits: Vec<_> = Backoff::DEFAULT.waits().collect();
         assert_eq!(waits.len(), 4);
-        assert!(waits.iter().all(|wait| (1.0..2.0).contains(&wait.as_secs_f64())), "{waits:?}");
+        assert!(
+            waits
+                .iter()
+                .all(|wait| (1.0..2.0).contains(&wait.as_secs_f64())),
+            "{waits:?}"
+        );
     }
 
     #[test]
     fn the_factor_grows_the_wait() {
-        let backoff = Backoff { steps: 4, duration: Duration::from_secs(1), factor: 2.0, jitter: 0.0 };
-        assert_eq!(backoff.waits().map(|wait| wait.as_secs()).collect::<Vec<_>>(), [1, 2, 4]);
+        let backoff = Backoff {
+            steps: 4,
+            duration: Duration::from_secs(1),
+            factor: 2.0,
+            jitter: 0.0,
+        };
+        assert_eq!(
+            backoff
+                .waits()
+                .map(|wait| wait.as_secs())
+                .collect::<Vec<_>>(),
+            [1, 2, 4]
+        );
     }
 }

@@ -22,15 +22,29 @@ impl Link {
         settings: &BusSettings,
         log: &Logger,
     ) -> Result<Link, BusError> {
-        let strategy = if settings.credentials.is_some() { "Basic" } else { "None" };
+        let strategy = if settings.credentials.is_some() {
+            "Basic"
+        } else {
+            "None"
+        };
         log.info(&format!("NATS auth strategy: {strategy}"), &[]);
-        let connected = connector.0.connect(&settings.url, settings.credentials.as_deref()).await;
-        let bus = connected
-            .inspect_err(|error| log.error("Failed to connect to NATS server", &[("error", error.to_string().into())]))?;
+        let connected = connector
+            .0
+            .connect(&settings.url, settings.credentials.as_deref())
+            .await;
+        let bus = connected.inspect_err(|error| {
+            log.error(
+                "Failed to connect to NATS server",
+                &[("error", error.to_string().into())],
+            )
+        })?;
         log.info("Connected to NATS Jetstream server.", &[]);
         let dropped = CancellationToken::new();
         tokio::spawn(report_loss(bus.closed(), dropped.clone(), log.clone()));
-        Ok(Link { bus, _dropped: Arc::new(dropped.drop_guard()) })
+        Ok(Link {
+            bus,
+            _dropped: Arc::new(dropped.drop_guard()),
+        })
     }
 
     /// Connects and makes the stream where it is missing.
@@ -42,7 +56,12 @@ impl Link {
         let link = Link::connect(connector, settings, log).await?;
         link.ensure_stream(settings, log)
             .await
-            .inspect_err(|error| log.error("Failed to create Stream", &[("error", error.to_string().into())]))?;
+            .inspect_err(|error| {
+                log.error(
+                    "Failed to create Stream",
+                    &[("error", error.to_string().into())],
+                )
+            })?;
         Ok(link)
     }
 
@@ -50,7 +69,10 @@ impl Link {
         let name = &settings.stream.name;
         match self.bus.stream_info(name).await {
             Ok(_) => {
-                log.info(&format!("No need to create Stream '{name}' as it already exists"), &[]);
+                log.info(
+                    &format!("No need to create Stream '{name}' as it already exists"),
+                    &[],
+                );
                 return Ok(());
             }
             Err(BusError::StreamNotFound(_)) => {}

@@ -34,21 +34,39 @@ pub fn run(context: ServiceContext) -> BoxFuture<'static, i32> {
 }
 
 async fn serve(context: &ServiceContext) -> Result<(), String> {
-    let host = context.bus.0.host().ok_or("eventlab: this process has no bus to serve")?;
+    let host = context
+        .bus
+        .0
+        .host()
+        .ok_or("eventlab: this process has no bus to serve")?;
     let credentials = credentials(context).await?;
     let guard = host
-        .serve(&context.pod.namespace, &context.pod.name, credentials.clone())
+        .serve(
+            &context.pod.namespace,
+            &context.pod.name,
+            credentials.clone(),
+        )
         .map_err(|error| error.to_string())?;
-    let (client, monitor) = (bind(context, CLIENT_PORT).await?, bind(context, MONITOR_PORT).await?);
+    let (client, monitor) = (
+        bind(context, CLIENT_PORT).await?,
+        bind(context, MONITOR_PORT).await?,
+    );
     if credentials.is_none() {
-        context.log.line("[WRN] No credentials: the client port refuses everybody");
+        context
+            .log
+            .line("[WRN] No credentials: the client port refuses everybody");
     }
     context.log.line("[INF] Starting nats-server");
-    context.log.line(&format!("[INF] Listening for client connections on 0.0.0.0:{CLIENT_PORT}"));
+    context.log.line(&format!(
+        "[INF] Listening for client connections on 0.0.0.0:{CLIENT_PORT}"
+    ));
     context.log.line("[INF] Server is ready");
     let faces = async {
         tokio::join!(
-            serve_on(client, client_router(Arc::clone(&host), credentials.as_deref())),
+            serve_on(
+                client,
+                client_router(Arc::clone(&host), credentials.as_deref())
+            ),
             serve_on(monitor, monitor_router(host.bus(), &context.pod.name)),
         )
     };
@@ -71,14 +89,20 @@ async fn serve_on(listener: TcpListener, router: Router) {
 }
 
 async fn bind(context: &ServiceContext, port: u16) -> Result<TcpListener, String> {
-    context.ports.bind(port).await.map_err(|error| format!("Error listening on port: 0.0.0.0:{port}, {error}"))
+    context
+        .ports
+        .bind(port)
+        .await
+        .map_err(|error| format!("Error listening on port: 0.0.0.0:{port}, {error}"))
 }
 
 async fn credentials(context: &ServiceContext) -> Result<Option<String>, String> {
     match context.files.read(AUTH_FILE).await {
         Ok(text) => match password(&text) {
             Some(password) => Ok(Some(password)),
-            None => Err(format!("{AUTH_FILE} holds no password; recreate the EventBus's client-auth Secret")),
+            None => Err(format!(
+                "{AUTH_FILE} holds no password; recreate the EventBus's client-auth Secret"
+            )),
         },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cannot read {AUTH_FILE}: {error}")),

@@ -10,16 +10,22 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut seconds = 0.0_f64;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0)?;
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .filter(|end| *end > 0)?;
         let (number, tail) = rest.split_at(digits);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let unit_end = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
         seconds += number.parse::<f64>().ok()? * unit_seconds(unit)?;
         rest = tail;
     }
     (!text.is_empty()).then_some(())?;
     // Go counts in nanoseconds of 63 bits, about 292 years.
-    (seconds < 9.2e9).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
+    (seconds < 9.2e9)
+        .then(|| Duration::try_from_secs_f64(seconds).ok())
+        .flatten()
 }
 
 fn unit_seconds(unit: &str) -> Option<f64> {

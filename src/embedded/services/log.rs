@@ -71,8 +71,16 @@ impl Logger {
     /// A logger such as `argo-events.sensor`.
     #[must_use]
     pub fn new(sink: Arc<dyn LogSink>, level: Level, name: &str) -> Logger {
-        let core = Core { sink, level, sampler: Mutex::new(Sampler::default()) };
-        Logger { core: Arc::new(core), name: Arc::from(name), fields: Vec::new() }
+        let core = Core {
+            sink,
+            level,
+            sampler: Mutex::new(Sampler::default()),
+        };
+        Logger {
+            core: Arc::new(core),
+            name: Arc::from(name),
+            fields: Vec::new(),
+        }
     }
 
     /// The same logger with one more field; a field of that name is replaced.
@@ -122,13 +130,25 @@ impl Logger {
             return;
         }
         let sampler = &self.core.sampler;
-        if !sampler.lock().unwrap_or_else(PoisonError::into_inner).passes(level, message, Instant::now()) {
+        if !sampler
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .passes(level, message, Instant::now())
+        {
             return;
         }
-        self.core.sink.line(&self.render(level, message, fields, Location::caller()));
+        self.core
+            .sink
+            .line(&self.render(level, message, fields, Location::caller()));
     }
 
-    fn render(&self, level: Level, message: &str, fields: &[Field<'_>], caller: &Location<'_>) -> String {
+    fn render(
+        &self,
+        level: Level,
+        message: &str,
+        fields: &[Field<'_>],
+        caller: &Location<'_>,
+    ) -> String {
         let mut line = String::with_capacity(256 + message.len());
         let caller = short(caller);
         line.push_str("{\"level\":\"");
@@ -202,7 +222,9 @@ impl Sampler {
 
 /// FNV-1a, 32 bits.
 pub(super) fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 #[cfg(test)]
@@ -221,28 +243,60 @@ mod tests {
     fn logger(level: &str) -> (Logger, Arc<Lines>) {
         let lines = Arc::new(Lines::default());
         let sink: Arc<dyn LogSink> = Arc::clone(&lines) as _;
-        (Logger::new(sink, Level::from_environment(Some(level)), "argo-events.sensor"), lines)
+        (
+            Logger::new(
+                sink,
+                Level::from_environment(Some(level)),
+                "argo-events.sensor",
+            ),
+            lines,
+        )
     }
 
     #[test]
     fn a_line_has_zaps_fields_in_order() {
         let (logger, lines) = logger("info");
         let logger = logger.with("sensorName", "orders");
-        logger.error("bad \"thing\"\n", &[("error", "e".into()), ("triggeredBy", vec!["dep"].into())]);
+        logger.error(
+            "bad \"thing\"\n",
+            &[("error", "e".into()), ("triggeredBy", vec!["dep"].into())],
+        );
         let line = lines.0.lock().unwrap().first().cloned().unwrap();
         let value: serde_json::Map<String, Value> = serde_json::from_str(&line).unwrap();
         let keys: Vec<_> = value.keys().map(String::as_str).collect();
-        let wanted =
-            ["level", "ts", "logger", "caller", "msg", "sensorName", "error", "triggeredBy", "stacktrace"];
+        let wanted = [
+            "level",
+            "ts",
+            "logger",
+            "caller",
+            "msg",
+            "sensorName",
+            "error",
+            "triggeredBy",
+            "stacktrace",
+        ];
         assert_eq!(keys, wanted);
         assert_eq!(value["msg"], "bad \"thing\"\n");
-        assert!(value["caller"].as_str().unwrap().starts_with("services/log.rs:"), "{line}");
+        assert!(
+            value["caller"]
+                .as_str()
+                .unwrap()
+                .starts_with("services/log.rs:"),
+            "{line}"
+        );
         value["ts"].as_str().unwrap().parse::<Timestamp>().unwrap();
     }
 
     #[test]
     fn only_exact_words_set_the_level() {
-        for (word, lines_written) in [("debug", 4), ("DEBUG", 3), ("", 3), ("warn", 2), ("error", 1), ("trace", 3)] {
+        for (word, lines_written) in [
+            ("debug", 4),
+            ("DEBUG", 3),
+            ("", 3),
+            ("warn", 2),
+            ("error", 1),
+            ("trace", 3),
+        ] {
             let (logger, lines) = logger(word);
             logger.debug("d", &[]);
             logger.info("i", &[]);
@@ -257,7 +311,9 @@ mod tests {
         let mut sampler = Sampler::default();
         let start = Instant::now();
         let mut pass = |level, count: usize, now| {
-            (0..count).filter(|_| sampler.passes(level, "same", now)).count()
+            (0..count)
+                .filter(|_| sampler.passes(level, "same", now))
+                .count()
         };
         assert_eq!(pass(Level::Info, 100, start), 100);
         assert_eq!(pass(Level::Info, 99, start), 0);

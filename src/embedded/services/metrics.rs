@@ -44,7 +44,9 @@ impl Metric {
         match self {
             Metric::EventsSent => "Events that the bus acknowledged.",
             Metric::EventsSentFailed => "Events that could not be published.",
-            Metric::EventsProcessingFailed => "Events that failed on the way to the bus, unpublished ones included.",
+            Metric::EventsProcessingFailed => {
+                "Events that failed on the way to the bus, unpublished ones included."
+            }
             Metric::ActionTriggered => "Trigger actions that were done.",
             Metric::ActionFailed => "Trigger actions that failed, each try counted.",
             Metric::ActionRetriesFailed => "Trigger actions given up after the last try.",
@@ -53,29 +55,43 @@ impl Metric {
 
     fn labels(self) -> [&'static str; 2] {
         match self {
-            Metric::EventsSent | Metric::EventsSentFailed | Metric::EventsProcessingFailed => EVENT_LABELS,
-            Metric::ActionTriggered | Metric::ActionFailed | Metric::ActionRetriesFailed => TRIGGER_LABELS,
+            Metric::EventsSent | Metric::EventsSentFailed | Metric::EventsProcessingFailed => {
+                EVENT_LABELS
+            }
+            Metric::ActionTriggered | Metric::ActionFailed | Metric::ActionRetriesFailed => {
+                TRIGGER_LABELS
+            }
         }
     }
 }
+
+/// Counts by label values.
+type Counters = BTreeMap<[String; 2], u64>;
 
 /// The counters of one pod.
 #[derive(Clone)]
 pub struct Metrics {
     namespace: Arc<str>,
-    values: Arc<Mutex<BTreeMap<Metric, BTreeMap<[String; 2], u64>>>>,
+    values: Arc<Mutex<BTreeMap<Metric, Counters>>>,
 }
 
 impl Metrics {
     #[must_use]
     pub fn new(namespace: &str) -> Metrics {
-        Metrics { namespace: Arc::from(namespace), values: Arc::default() }
+        Metrics {
+            namespace: Arc::from(namespace),
+            values: Arc::default(),
+        }
     }
 
     /// Adds to the counter of one event (event, EventSource) or one trigger (Sensor, trigger); 0 makes it appear.
     pub fn add(&self, metric: Metric, labels: [&str; 2], count: u64) {
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        *values.entry(metric).or_default().entry(labels.map(str::to_owned)).or_default() += count;
+        *values
+            .entry(metric)
+            .or_default()
+            .entry(labels.map(str::to_owned))
+            .or_default() += count;
     }
 
     /// All counters as text.
@@ -86,14 +102,24 @@ impl Metrics {
         for (metric, counters) in &*values {
             let (name, [first, second]) = (metric.name(), metric.labels());
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} counter", metric.help());
+            let _ = writeln!(
+                text,
+                "# HELP {name} {}\n# TYPE {name} counter",
+                metric.help()
+            );
             for ([a, b], count) in counters {
                 let (a, b, namespace) = (escape(a), escape(b), escape(&self.namespace));
                 let _ = match metric.labels() {
                     EVENT_LABELS => {
-                        writeln!(text, "{name}{{{first}=\"{a}\",{second}=\"{b}\",namespace=\"{namespace}\"}} {count}")
+                        writeln!(
+                            text,
+                            "{name}{{{first}=\"{a}\",{second}=\"{b}\",namespace=\"{namespace}\"}} {count}"
+                        )
                     }
-                    _ => writeln!(text, "{name}{{namespace=\"{namespace}\",{first}=\"{a}\",{second}=\"{b}\"}} {count}"),
+                    _ => writeln!(
+                        text,
+                        "{name}{{namespace=\"{namespace}\",{first}=\"{a}\",{second}=\"{b}\"}} {count}"
+                    ),
                 };
             }
         }
@@ -106,14 +132,25 @@ impl Metrics {
         let listener = match context.ports.bind(PORT).await {
             Ok(listener) => listener,
             Err(error) => {
-                log.error("failed to start metrics server", &[("error", error.to_string().into())]);
+                log.error(
+                    "failed to start metrics server",
+                    &[("error", error.to_string().into())],
+                );
                 return;
             }
         };
         let metrics = self.clone();
         let render = move || {
             let text = metrics.render();
-            async move { ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text) }
+            async move {
+                (
+                    [(
+                        header::CONTENT_TYPE,
+                        "text/plain; version=0.0.4; charset=utf-8",
+                    )],
+                    text,
+                )
+            }
         };
         let router = Router::new().route("/metrics", get(render));
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -121,7 +158,10 @@ impl Metrics {
 }
 
 fn escape(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -8,8 +8,14 @@ use serde_json::Value;
 use super::super::environment::StartError;
 
 /// Fields of `spec` that are not event types.
-const OTHER_FIELDS: [&str; 6] =
-    ["eventBusName", "template", "service", "replicas", "revisionHistoryLimit", "loggingFields"];
+const OTHER_FIELDS: [&str; 6] = [
+    "eventBusName",
+    "template",
+    "service",
+    "replicas",
+    "revisionHistoryLimit",
+    "loggingFields",
+];
 /// Upstream's limit of a request body in bytes.
 const DEFAULT_PAYLOAD: u64 = 1 << 20;
 /// Larger limits are held down to this, since the bus takes less anyway.
@@ -76,17 +82,37 @@ struct Filter {
 
 impl EventSource {
     pub(super) fn parse(object: &Value) -> Result<EventSource, StartError> {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let name = text("/metadata/name");
         if name.is_empty() {
-            return Err(StartError("failed to unmarshal eventsource object: it has no name".to_owned()));
+            return Err(StartError(
+                "failed to unmarshal eventsource object: it has no name".to_owned(),
+            ));
         }
-        let mut source =
-            EventSource { name, namespace: text("/metadata/namespace"), webhooks: Vec::new(), refused: Vec::new() };
+        let mut source = EventSource {
+            name,
+            namespace: text("/metadata/namespace"),
+            webhooks: Vec::new(),
+            refused: Vec::new(),
+        };
         let empty = serde_json::Map::new();
-        let spec = object.get("spec").and_then(Value::as_object).unwrap_or(&empty);
-        for (kind, events) in spec.iter().filter(|(kind, _)| !OTHER_FIELDS.contains(&kind.as_str())) {
-            let Some(events) = events.as_object() else { continue };
+        let spec = object
+            .get("spec")
+            .and_then(Value::as_object)
+            .unwrap_or(&empty);
+        for (kind, events) in spec
+            .iter()
+            .filter(|(kind, _)| !OTHER_FIELDS.contains(&kind.as_str()))
+        {
+            let Some(events) = events.as_object() else {
+                continue;
+            };
             let mut events: Vec<_> = events.iter().collect();
             events.sort_by_key(|(event, _)| event.as_str());
             for (event, spec) in events {
@@ -97,14 +123,21 @@ impl EventSource {
     }
 
     fn add(&mut self, kind: &str, event: &str, spec: &Value) -> Result<(), StartError> {
-        let refused = |reason| Refused { event: event.to_owned(), kind: kind.to_owned(), reason };
+        let refused = |reason| Refused {
+            event: event.to_owned(),
+            kind: kind.to_owned(),
+            reason,
+        };
         if kind != "webhook" {
             let reason = format!("eventlab: events of type {kind} are not supported, use webhook");
             self.refused.push(refused(reason));
             return Ok(());
         }
-        let spec = WebhookSpec::deserialize(spec)
-            .map_err(|error| StartError(format!("failed to unmarshal eventsource object: webhook {event}: {error}")))?;
+        let spec = WebhookSpec::deserialize(spec).map_err(|error| {
+            StartError(format!(
+                "failed to unmarshal eventsource object: webhook {event}: {error}"
+            ))
+        })?;
         match webhook(event, spec) {
             Ok(webhook) => self.webhooks.push(webhook),
             Err(reason) => self.refused.push(refused(reason)),
@@ -120,17 +153,33 @@ fn webhook(event: &str, spec: WebhookSpec) -> Result<Webhook, String> {
     if spec.port.is_empty() {
         return Err("port can't be empty".to_owned());
     }
-    let port = spec.port.parse().map_err(|error| format!("failed to parse server port {}. err: {error}", spec.port))?;
+    let port = spec
+        .port
+        .parse()
+        .map_err(|error| format!("failed to parse server port {}. err: {error}", spec.port))?;
     if let Some(filter) = spec.filter.filter(|filter| !filter.expression.is_empty()) {
-        return Err(format!("eventlab: the filter expression {:?} of an EventSource is not supported", filter.expression));
+        return Err(format!(
+            "eventlab: the filter expression {:?} of an EventSource is not supported",
+            filter.expression
+        ));
     }
-    if spec.server_cert_secret.is_some_and(|secret| !secret.is_null()) {
-        return Err("eventlab: serverCertSecret is not supported, webhooks speak plain HTTP".to_owned());
+    if spec
+        .server_cert_secret
+        .is_some_and(|secret| !secret.is_null())
+    {
+        return Err(
+            "eventlab: serverCertSecret is not supported, webhooks speak plain HTTP".to_owned(),
+        );
     }
     if spec.endpoint.contains(['{', '}']) {
-        return Err(format!("eventlab: the endpoint {:?} has a pattern, only a fixed path is supported", spec.endpoint));
+        return Err(format!(
+            "eventlab: the endpoint {:?} has a pattern, only a fixed path is supported",
+            spec.endpoint
+        ));
     }
-    let max_payload = spec.max_payload_size.map_or(DEFAULT_PAYLOAD, |size| u64::try_from(size).unwrap_or(0));
+    let max_payload = spec
+        .max_payload_size
+        .map_or(DEFAULT_PAYLOAD, |size| u64::try_from(size).unwrap_or(0));
     Ok(Webhook {
         event: event.to_owned(),
         endpoint: spec.endpoint,
@@ -149,7 +198,10 @@ mod tests {
     use super::*;
 
     fn parse(spec: Value) -> EventSource {
-        EventSource::parse(&json!({"metadata": {"name": "webhook", "namespace": "eventlab"}, "spec": spec})).unwrap()
+        EventSource::parse(
+            &json!({"metadata": {"name": "webhook", "namespace": "eventlab"}, "spec": spec}),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -159,9 +211,16 @@ mod tests {
             "orders": {"endpoint": "/orders", "method": "POST", "port": "12000", "authSecret": {"name": "s", "key": "k"}},
         }}));
         assert_eq!(source.refused, []);
-        let seen: Vec<_> = source.webhooks.iter().map(|hook| (hook.event.as_str(), hook.max_payload)).collect();
+        let seen: Vec<_> = source
+            .webhooks
+            .iter()
+            .map(|hook| (hook.event.as_str(), hook.max_payload))
+            .collect();
         assert_eq!(seen, [("orders", 1 << 20), ("refunds", 0)]);
-        assert_eq!(source.webhooks[0].auth, Some(("s".to_owned(), "k".to_owned())));
+        assert_eq!(
+            source.webhooks[0].auth,
+            Some(("s".to_owned(), "k".to_owned()))
+        );
     }
 
     #[test]
@@ -175,8 +234,16 @@ mod tests {
                 "d": {"endpoint": "/d/{id}", "port": "1"},
             },
         }));
-        let events: Vec<_> = source.refused.iter().map(|refused| refused.event.as_str()).collect();
+        let events: Vec<_> = source
+            .refused
+            .iter()
+            .map(|refused| refused.event.as_str())
+            .collect();
         assert_eq!(events, ["daily", "a", "b", "c", "d"]);
-        assert!(source.refused[2].reason.contains("body.a == 1"), "{:?}", source.refused);
+        assert!(
+            source.refused[2].reason.contains("body.a == 1"),
+            "{:?}",
+            source.refused
+        );
     }
 }

@@ -42,7 +42,10 @@ pub(super) fn unescape(text: &[u8], query: bool) -> Result<Vec<u8>, String> {
                 let digits = text.get(at + 1..at + 3).and_then(hexadecimal);
                 let Some(decoded) = digits else {
                     let shown = text.get(at..text.len().min(at + 3)).unwrap_or_default();
-                    return Err(format!("invalid URL escape \"{}\"", String::from_utf8_lossy(shown)));
+                    return Err(format!(
+                        "invalid URL escape \"{}\"",
+                        String::from_utf8_lossy(shown)
+                    ));
                 };
                 out.push(decoded);
                 at += 3;
@@ -61,7 +64,11 @@ pub(super) fn unescape(text: &[u8], query: bool) -> Result<Vec<u8>, String> {
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u8> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let digit = |byte: &u8| {
+        char::from(*byte)
+            .to_digit(16)
+            .and_then(|value| u8::try_from(value).ok())
+    };
     match digits {
         [high, low] => Some(digit(high)? * 16 + digit(low)?),
         _ => None,
@@ -75,14 +82,26 @@ mod tests {
     fn read(text: &str) -> (Vec<(String, Vec<String>)>, Option<String>) {
         let (values, error) = parse(text.as_bytes());
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (values.into_iter().map(|(name, values)| (text(name), values.into_iter().map(text).collect())).collect(), error)
+        (
+            values
+                .into_iter()
+                .map(|(name, values)| (text(name), values.into_iter().map(text).collect()))
+                .collect(),
+            error,
+        )
     }
 
     #[test]
     fn names_may_repeat_and_miss_their_value() {
         let (values, error) = read("b=1&a&b=%2B+&&=x");
         let wanted = [("", vec!["x"]), ("a", vec![""]), ("b", vec!["1", "+ "])];
-        assert_eq!(values, wanted.map(|(name, values)| (name.to_owned(), values.iter().map(ToString::to_string).collect())));
+        assert_eq!(
+            values,
+            wanted.map(|(name, values)| (
+                name.to_owned(),
+                values.iter().map(ToString::to_string).collect()
+            ))
+        );
         assert_eq!(error, None);
     }
 
@@ -90,6 +109,12 @@ mod tests {
     fn a_bad_part_is_named_and_left_out() {
         assert_eq!(read("a=%zz&b=1").1.unwrap(), "invalid URL escape \"%zz\"");
         assert_eq!(read("a=%2").1.unwrap(), "invalid URL escape \"%2\"");
-        assert_eq!(read("a=1;b=2&c=3"), (vec![("c".to_owned(), vec!["3".to_owned()])], Some("invalid semicolon separator in query".to_owned())));
+        assert_eq!(
+            read("a=1;b=2&c=3"),
+            (
+                vec![("c".to_owned(), vec!["3".to_owned()])],
+                Some("invalid semicolon separator in query".to_owned())
+            )
+        );
     }
 }

@@ -25,7 +25,9 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) async fn serve(listener: TcpListener, routes: Arc<Vec<Route>>) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            return;
+        };
         match listener.accept().await {
             Ok((stream, _)) => {
                 let routes = Arc::clone(&routes);
@@ -56,7 +58,9 @@ async fn serve_connection(stream: TcpStream, routes: Arc<Vec<Route>>) {
 async fn answer(routes: &[Route], request: Request<Incoming>) -> Response<Full<Bytes>> {
     if let Some(problem) = malformed(&request) {
         let mut response = text(&Reply::new(400, format!("400 Bad Request{problem}")));
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
         return response;
     }
     let Some(decoded) = path::decode(request.uri().path()) else {
@@ -65,14 +69,20 @@ async fn answer(routes: &[Route], request: Request<Incoming>) -> Response<Full<B
     if let Some(location) = path::redirect(&decoded, request.uri().query()) {
         return redirect(&location);
     }
-    if let Some(route) = routes.iter().find(|route| route.webhook.endpoint.as_bytes() == decoded) {
+    if let Some(route) = routes
+        .iter()
+        .find(|route| route.webhook.endpoint.as_bytes() == decoded)
+    {
         return text(&route.handle(request).await);
     }
     if decoded == b"/health" {
         return text(&Reply::new(200, "OK"));
     }
     let mut response = text(&Reply::new(404, "404 page not found\n"));
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.headers_mut().insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
     response
 }
 
@@ -81,7 +91,9 @@ fn malformed(request: &Request<Incoming>) -> Option<&'static str> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
         (_, Some(_)) => Some(": too many Host headers"),
-        (None, None) if request.version() == Version::HTTP_11 => Some(": missing required Host header"),
+        (None, None) if request.version() == Version::HTTP_11 => {
+            Some(": missing required Host header")
+        }
         _ => None,
     }
 }
@@ -90,7 +102,9 @@ fn text(reply: &Reply) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(reply.text.clone())));
     *response.status_mut() = http::StatusCode::from_u16(reply.status).unwrap_or_default();
     let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
     response
 }
 

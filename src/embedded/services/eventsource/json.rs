@@ -26,7 +26,9 @@ fn push_char(out: &mut Vec<u8>, c: char) {
         '\t' => out.extend_from_slice(b"\\t"),
         '\u{8}' => out.extend_from_slice(b"\\b"),
         '\u{c}' => out.extend_from_slice(b"\\f"),
-        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => push_escape(out, u32::from(c)),
+        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
+            push_escape(out, u32::from(c))
+        }
         c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
     }
 }
@@ -75,13 +77,21 @@ enum Expect {
 ///
 /// Strings keep their bytes (also those that are not UTF-8), save that HTML's characters become escapes.
 pub(super) fn compact(out: &mut Vec<u8>, text: &[u8]) -> Result<(), String> {
-    let mut scanner = Scanner { text, at: 0, open: Vec::new() };
+    let mut scanner = Scanner {
+        text,
+        at: 0,
+        open: Vec::new(),
+    };
     let mut expect = Expect::Value;
     loop {
         scanner.skip_blanks();
         let Some(byte) = scanner.peek() else {
             let ended = expect == Expect::After && scanner.open.is_empty();
-            return if ended { Ok(()) } else { Err("unexpected end of JSON input".to_owned()) };
+            return if ended {
+                Ok(())
+            } else {
+                Err("unexpected end of JSON input".to_owned())
+            };
         };
         expect = match expect {
             Expect::After => scanner.after(out, byte)?,
@@ -161,7 +171,11 @@ impl Scanner<'_> {
                 out.push(byte);
                 self.at += 1;
                 self.open.push(byte == b'{');
-                return Ok(if byte == b'{' { Expect::FirstKey } else { Expect::FirstElement });
+                return Ok(if byte == b'{' {
+                    Expect::FirstKey
+                } else {
+                    Expect::FirstElement
+                });
             }
             b'"' => self.string(out)?,
             b't' => self.literal(out, b"true")?,
@@ -177,7 +191,11 @@ impl Scanner<'_> {
         for expected in word {
             match self.peek() {
                 Some(byte) if byte == *expected => self.at += 1,
-                Some(_) => return Err(self.invalid(&format!("in literal {}", String::from_utf8_lossy(word)))),
+                Some(_) => {
+                    return Err(
+                        self.invalid(&format!("in literal {}", String::from_utf8_lossy(word)))
+                    );
+                }
                 None => return Err("unexpected end of JSON input".to_owned()),
             }
         }
@@ -241,7 +259,11 @@ impl Scanner<'_> {
                     self.at += 1;
                 }
                 // The line separators U+2028 and U+2029.
-                0xe2 if matches!(self.text.get(self.at + 1..self.at + 3), Some([0x80, 0xa8 | 0xa9])) => {
+                0xe2 if matches!(
+                    self.text.get(self.at + 1..self.at + 3),
+                    Some([0x80, 0xa8 | 0xa9])
+                ) =>
+                {
                     let last = self.text.get(self.at + 2).copied().unwrap_or_default();
                     push_escape(out, 0x2000 + u32::from(last & 0x3f));
                     self.at += 3;
@@ -284,7 +306,10 @@ impl Scanner<'_> {
 
     fn invalid(&self, place: &str) -> String {
         let rest = self.text.get(self.at..).unwrap_or_default();
-        let first = rest.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next());
+        let first = rest
+            .utf8_chunks()
+            .next()
+            .and_then(|chunk| chunk.valid().chars().next());
         let shown = match first {
             Some('\'') => "'\\''".to_owned(),
             Some(c) if c.is_ascii_control() => format!("'\\x{:02x}'", u32::from(c)),
@@ -308,8 +333,14 @@ mod tests {
     #[test]
     fn blanks_go_and_the_rest_stays_as_written() {
         let text = " { \"a\" : [ 1.50 , -0e+3, true,null ] ,\"b\":{}, \"c\":[ ]}\n";
-        assert_eq!(compacted(text).unwrap(), r#"{"a":[1.50,-0e+3,true,null],"b":{},"c":[]}"#);
-        assert_eq!(compacted("\"<b>&\u{2028}é\\/\"").unwrap(), "\"\\u003cb\\u003e\\u0026\\u2028é\\/\"");
+        assert_eq!(
+            compacted(text).unwrap(),
+            r#"{"a":[1.50,-0e+3,true,null],"b":{},"c":[]}"#
+        );
+        assert_eq!(
+            compacted("\"<b>&\u{2028}é\\/\"").unwrap(),
+            "\"\\u003cb\\u003e\\u0026\\u2028é\\/\""
+        );
     }
 
     #[test]
@@ -317,16 +348,34 @@ mod tests {
         for (text, error) in [
             ("", "unexpected end of JSON input"),
             ("{\"a\":", "unexpected end of JSON input"),
-            ("{\"a\":1,}", "invalid character '}' looking for beginning of object key string"),
-            ("[1,]", "invalid character ']' looking for beginning of value"),
-            ("{\"a\":01}", "invalid character '1' after object key:value pair"),
+            (
+                "{\"a\":1,}",
+                "invalid character '}' looking for beginning of object key string",
+            ),
+            (
+                "[1,]",
+                "invalid character ']' looking for beginning of value",
+            ),
+            (
+                "{\"a\":01}",
+                "invalid character '1' after object key:value pair",
+            ),
             ("{} {}", "invalid character '{' after top-level value"),
             ("-x", "invalid character 'x' in numeric literal"),
-            ("1.e", "invalid character 'e' after decimal point in numeric literal"),
+            (
+                "1.e",
+                "invalid character 'e' after decimal point in numeric literal",
+            ),
             ("trux", "invalid character 'x' in literal true"),
             ("\"\\x\"", "invalid character 'x' in string escape code"),
-            ("\"\\u12g4\"", "invalid character 'g' in \\u hexadecimal character escape"),
-            ("{1:2}", "invalid character '1' looking for beginning of object key string"),
+            (
+                "\"\\u12g4\"",
+                "invalid character 'g' in \\u hexadecimal character escape",
+            ),
+            (
+                "{1:2}",
+                "invalid character '1' looking for beginning of object key string",
+            ),
             ("{\"a\" 2}", "invalid character '2' after object key"),
             ("]", "invalid character ']' looking for beginning of value"),
             ("[1}", "invalid character '}' after array element"),
@@ -338,7 +387,10 @@ mod tests {
     #[test]
     fn nesting_is_bounded() {
         assert!(compacted(&format!("{}{}", "[".repeat(10_000), "]".repeat(10_000))).is_ok());
-        assert_eq!(compacted(&"[".repeat(10_001)).unwrap_err(), "exceeded max depth");
+        assert_eq!(
+            compacted(&"[".repeat(10_001)).unwrap_err(),
+            "exceeded max depth"
+        );
     }
 
     proptest::proptest! {

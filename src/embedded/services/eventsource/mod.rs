@@ -33,7 +33,10 @@ pub fn run(context: ServiceContext) -> BoxFuture<'static, i32> {
         match start(&context, &log).await {
             Ok(()) => 0,
             Err(error) => {
-                log.fatal("failed to start eventsource server", &[("error", error.to_string().into())]);
+                log.fatal(
+                    "failed to start eventsource server",
+                    &[("error", error.to_string().into())],
+                );
                 context.termination.set(&error.to_string());
                 1
             }
@@ -49,7 +52,10 @@ async fn start(context: &ServiceContext, log: &Logger) -> Result<(), StartError>
     let log = log.with("eventSourceName", source.name.as_str());
     let metrics = Metrics::new(&source.namespace);
     metrics.serve(context, &log).await;
-    log.info("starting eventsource server", &[("version", "v1.9.11".into())]);
+    log.info(
+        "starting eventsource server",
+        &[("version", "v1.9.11".into())],
+    );
     log.info("Starting event source server...", &[]);
     let link = Backoff::DEFAULT.retry(|| Link::initialize(&context.bus, &settings, &log));
     let link = tokio::select! {
@@ -57,7 +63,10 @@ async fn start(context: &ServiceContext, log: &Logger) -> Result<(), StartError>
         () = context.terminate.cancelled() => return Ok(()),
     };
     let link = link.map_err(|error| {
-        log.error("failed to connect to eventbus", &[("error", error.as_str().into())]);
+        log.error(
+            "failed to connect to eventbus",
+            &[("error", error.as_str().into())],
+        );
         StartError(error)
     })?;
     let publisher = Arc::new(Publisher::new(&source.name, log.clone(), metrics, link));
@@ -72,25 +81,42 @@ async fn serve(
 ) -> Result<(), StartError> {
     let log = &publisher.log;
     for refused in &source.refused {
-        let names = [("eventName", refused.event.as_str().into()), ("eventSourceType", refused.kind.as_str().into())];
+        let names = [
+            ("eventName", refused.event.as_str().into()),
+            ("eventSourceType", refused.kind.as_str().into()),
+        ];
         let [name, kind] = names;
-        log.error("Validation failed", &[("error", refused.reason.as_str().into()), name, kind]);
+        log.error(
+            "Validation failed",
+            &[("error", refused.reason.as_str().into()), name, kind],
+        );
     }
     let started = start_routes(context, source.webhooks, publisher).await;
     log.info("Eventing server started.", &[]);
     if started == 0 {
         log.error("Erroring out, no active event server running", &[]);
-        let reasons = source.refused.into_iter().map(|refused| format!("{}: {}", refused.event, refused.reason));
+        let reasons = source
+            .refused
+            .into_iter()
+            .map(|refused| format!("{}: {}", refused.event, refused.reason));
         let reasons = reasons.collect::<Vec<_>>().join("; ");
-        return Err(StartError(format!("no active event server running ({reasons})")));
+        return Err(StartError(format!(
+            "no active event server running ({reasons})"
+        )));
     }
-    publisher.keep_connected(&context.bus, settings, &context.terminate).await;
+    publisher
+        .keep_connected(&context.bus, settings, &context.terminate)
+        .await;
     log.info("Shutting down...", &[]);
     Ok(())
 }
 
 /// Opens every port with its routes; answers how many events are served.
-async fn start_routes(context: &ServiceContext, webhooks: Vec<Webhook>, publisher: &Arc<Publisher>) -> usize {
+async fn start_routes(
+    context: &ServiceContext,
+    webhooks: Vec<Webhook>,
+    publisher: &Arc<Publisher>,
+) -> usize {
     let served = webhooks.len();
     let mut ports: BTreeMap<u16, Vec<Route>> = BTreeMap::new();
     for webhook in webhooks {
@@ -99,7 +125,11 @@ async fn start_routes(context: &ServiceContext, webhooks: Vec<Webhook>, publishe
             .with("eventSourceType", "webhook")
             .with("eventName", webhook.event.as_str());
         let labels = [webhook.event.as_str(), publisher.source.as_str()];
-        for metric in [Metric::EventsSent, Metric::EventsSentFailed, Metric::EventsProcessingFailed] {
+        for metric in [
+            Metric::EventsSent,
+            Metric::EventsSentFailed,
+            Metric::EventsProcessingFailed,
+        ] {
             publisher.metrics.add(metric, labels, 0);
         }
         log.info("started processing the webhook event source...", &[]);
@@ -108,8 +138,16 @@ async fn start_routes(context: &ServiceContext, webhooks: Vec<Webhook>, publishe
         log.info("activating the route...", &[]);
         let routes = ports.entry(webhook.port).or_default();
         // Of several events with one endpoint on one port, the first gets the requests.
-        if !routes.iter().any(|route| route.webhook.endpoint == webhook.endpoint) {
-            routes.push(Route::new(webhook, Arc::clone(&context.files), Arc::clone(publisher), log));
+        if !routes
+            .iter()
+            .any(|route| route.webhook.endpoint == webhook.endpoint)
+        {
+            routes.push(Route::new(
+                webhook,
+                Arc::clone(&context.files),
+                Arc::clone(publisher),
+                log,
+            ));
         }
     }
     for (port, routes) in ports {
@@ -123,13 +161,23 @@ async fn open_port(context: &ServiceContext, port: u16, routes: Vec<Route>, log:
     let listener = match context.ports.bind(port).await {
         Ok(listener) => listener,
         Err(error) => {
-            log.error("failed to listen and serve", &[port_field(), ("error", error.to_string().into())]);
+            log.error(
+                "failed to listen and serve",
+                &[port_field(), ("error", error.to_string().into())],
+            );
             return;
         }
     };
     for route in &routes {
         let endpoint = ("endpoint", route.webhook.endpoint.as_str().into());
-        log.info("route is activated", &[("eventName", route.webhook.event.as_str().into()), port_field(), endpoint]);
+        log.info(
+            "route is activated",
+            &[
+                ("eventName", route.webhook.event.as_str().into()),
+                port_field(),
+                endpoint,
+            ],
+        );
         log.info("running operations post route activation...", &[]);
     }
     tokio::spawn(http::serve(listener, Arc::new(routes)));

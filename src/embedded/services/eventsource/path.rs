@@ -49,7 +49,8 @@ fn encode(path: &[u8]) -> String {
     for byte in path {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => text.push(char::from(*byte)),
-            b'-' | b'_' | b'.' | b'~' | b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'@' => {
+            b'-' | b'_' | b'.' | b'~' | b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'='
+            | b'@' => {
                 text.push(char::from(*byte));
             }
             byte => text.push_str(&format!("%{byte:02X}")),
@@ -75,8 +76,15 @@ mod tests {
             ("", Some("/")),
             ("//a b", Some("/a%20b")),
         ] {
-            assert_eq!(redirect(path.as_bytes(), None).as_deref(), location, "{path}");
+            assert_eq!(
+                redirect(path.as_bytes(), None).as_deref(),
+                location,
+                "{path}"
+            );
         }
-        assert_eq!(redirect(b"//orders", Some("a=1")).as_deref(), Some("/orders?a=1"));
+        assert_eq!(
+            redirect(b"//orders", Some("a=1")).as_deref(),
+            Some("/orders?a=1")
+        );
     }
 }

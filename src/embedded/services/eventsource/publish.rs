@@ -31,7 +31,12 @@ pub(super) struct Publisher {
 
 impl Publisher {
     pub(super) fn new(source: &str, log: Logger, metrics: Metrics, link: Link) -> Publisher {
-        Publisher { source: source.to_owned(), log, metrics, link: Mutex::new(link) }
+        Publisher {
+            source: source.to_owned(),
+            log,
+            metrics,
+            link: Mutex::new(link),
+        }
     }
 
     /// Puts one event on the bus and answers once it is stored.
@@ -43,7 +48,10 @@ impl Publisher {
         }
         let id_field = ("eventID", id.as_str().into());
         if self.log.debugs() {
-            self.log.debug(&String::from_utf8_lossy(data), std::slice::from_ref(&id_field));
+            self.log.debug(
+                &String::from_utf8_lossy(data),
+                std::slice::from_ref(&id_field),
+            );
         }
         let subject = format!("default.{}.{event}", self.source);
         let sent = Backoff::DEFAULT
@@ -52,23 +60,31 @@ impl Publisher {
                 let (subject, id, body) = (&subject, &id, body.clone());
                 async move {
                     let result = bus.publish(subject, id, body).await;
-                    self.log.debug(&format!("published message to subject {subject}"), &[]);
+                    self.log
+                        .debug(&format!("published message to subject {subject}"), &[]);
                     result
                 }
             })
             .await;
-        let names = [("eventName", event.into()), ("eventSourceType", EVENT_TYPE.into())];
+        let names = [
+            ("eventName", event.into()),
+            ("eventSourceType", EVENT_TYPE.into()),
+        ];
         let [name, kind] = names;
         match sent {
             Ok(_) => {
-                self.log.info("Succeeded to publish an event", &[name, kind, id_field]);
-                self.metrics.add(Metric::EventsSent, [event, &self.source], 1);
+                self.log
+                    .info("Succeeded to publish an event", &[name, kind, id_field]);
+                self.metrics
+                    .add(Metric::EventsSent, [event, &self.source], 1);
                 Ok(())
             }
             Err(error) => {
                 let why = ("error", error.as_str().into());
-                self.log.error("Failed to publish an event", &[why, name, kind, id_field]);
-                self.metrics.add(Metric::EventsSentFailed, [event, &self.source], 1);
+                self.log
+                    .error("Failed to publish an event", &[why, name, kind, id_field]);
+                self.metrics
+                    .add(Metric::EventsSentFailed, [event, &self.source], 1);
                 Err(error)
             }
         }
@@ -112,13 +128,19 @@ impl Publisher {
                     *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link;
                     self.log.info("reconnected to eventbus successfully", &[]);
                 }
-                Err(error) => self.log.error("failed to reconnect to eventbus", &[("error", error.to_string().into())]),
+                Err(error) => self.log.error(
+                    "failed to reconnect to eventbus",
+                    &[("error", error.to_string().into())],
+                ),
             }
         }
         self.log.info("exiting eventbus connection daemon...", &[]);
     }
 
     fn link(&self) -> Link {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.link
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }

@@ -33,7 +33,10 @@ pub(super) struct Reply {
 
 impl Reply {
     pub(super) fn new(status: u16, text: impl Into<String>) -> Reply {
-        Reply { status, text: text.into() }
+        Reply {
+            status,
+            text: text.into(),
+        }
     }
 
     /// Upstream writes some errors twice into one answer.
@@ -59,7 +62,13 @@ impl Route {
         publisher: Arc<Publisher>,
         log: Logger,
     ) -> Route {
-        Route { webhook, files, publisher, log, turn: Arc::default() }
+        Route {
+            webhook,
+            files,
+            publisher,
+            log,
+            turn: Arc::default(),
+        }
     }
 
     /// Answers a request whose path is this route's.
@@ -91,11 +100,16 @@ impl Route {
             Ok(token) => token,
             Err(error) => {
                 let error = format!("{file}: {error}");
-                self.log.error("failed to get auth secret from volume", &[("error", error.into())]);
+                self.log.error(
+                    "failed to get auth secret from volume",
+                    &[("error", error.into())],
+                );
                 return Some(Reply::new(500, "Error loading auth token"));
             }
         };
-        let shown = headers.get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes().trim_ascii());
+        let shown = headers
+            .get(header::AUTHORIZATION)
+            .map_or(&b""[..], |value| value.as_bytes().trim_ascii());
         let Some(shown) = shown.strip_prefix(b"Bearer ") else {
             self.log.error("invalid auth header", &[]);
             return Some(Reply::new(401, "Invalid Authorization Header"));
@@ -108,15 +122,29 @@ impl Route {
     }
 
     /// `{"header": …, "body": …, "metadata": …}`, or the answer that says why there is none.
-    async fn event_data(&self, head: &request::Parts, body: Incoming, log: &Logger) -> Result<Vec<u8>, Reply> {
+    async fn event_data(
+        &self,
+        head: &request::Parts,
+        body: Incoming,
+        log: &Logger,
+    ) -> Result<Vec<u8>, Reply> {
         let content = self.body(head, body, log).await?;
         let mut data = b"{\"header\":".to_vec();
         let headers = event_headers(&head.headers);
-        json::push_values(&mut data, headers.iter().map(|(name, values)| (name.as_slice(), values.as_slice())));
+        json::push_values(
+            &mut data,
+            headers
+                .iter()
+                .map(|(name, values)| (name.as_slice(), values.as_slice())),
+        );
         data.extend_from_slice(b",\"body\":");
         json::compact(&mut data, &content).map_err(|error| {
-            let error = format!("json: error calling MarshalJSON for type *jsontext.Value: {error}");
-            log.error("failed to construct the event payload", &[("error", error.as_str().into())]);
+            let error =
+                format!("json: error calling MarshalJSON for type *jsontext.Value: {error}");
+            log.error(
+                "failed to construct the event payload",
+                &[("error", error.as_str().into())],
+            );
             self.failed();
             Reply::new(400, error)
         })?;
@@ -128,7 +156,12 @@ impl Route {
         Ok(data)
     }
 
-    async fn body(&self, head: &request::Parts, body: Incoming, log: &Logger) -> Result<Vec<u8>, Reply> {
+    async fn body(
+        &self,
+        head: &request::Parts,
+        body: Incoming,
+        log: &Logger,
+    ) -> Result<Vec<u8>, Reply> {
         if head.method == Method::GET {
             let (values, _) = form::parse(head.uri.query().unwrap_or_default().as_bytes());
             return Ok(values_json(&values));
@@ -139,7 +172,10 @@ impl Route {
             self.failed();
             return Err(Reply::new(400, error));
         }
-        let content_type = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+        let content_type = head
+            .headers
+            .get(header::CONTENT_TYPE)
+            .map_or(&b""[..], |value| value.as_bytes());
         if content_type.trim_ascii() == b"application/x-www-form-urlencoded" {
             return self.form(head, body, log).await;
         }
@@ -150,7 +186,12 @@ impl Route {
         })
     }
 
-    async fn form(&self, head: &request::Parts, body: Incoming, log: &Logger) -> Result<Vec<u8>, Reply> {
+    async fn form(
+        &self,
+        head: &request::Parts,
+        body: Incoming,
+        log: &Logger,
+    ) -> Result<Vec<u8>, Reply> {
         let fail = |error: &str| {
             self.failed_twice("failed to parse form data", error, log);
             Reply::twice(500, error)
@@ -177,14 +218,19 @@ impl Route {
 
     fn failed(&self) {
         let labels = [self.webhook.event.as_str(), self.publisher.source.as_str()];
-        self.publisher.metrics.add(Metric::EventsProcessingFailed, labels, 1);
+        self.publisher
+            .metrics
+            .add(Metric::EventsProcessingFailed, labels, 1);
     }
 
     /// Publishes in the route's turn. It goes on when the client goes away.
     async fn dispatch(&self, data: Vec<u8>, log: Logger) -> Reply {
         log.info("dispatching event on route's dispatch channel...", &[]);
-        let (publisher, event, turn) =
-            (Arc::clone(&self.publisher), self.webhook.event.clone(), Arc::clone(&self.turn));
+        let (publisher, event, turn) = (
+            Arc::clone(&self.publisher),
+            self.webhook.event.clone(),
+            Arc::clone(&self.turn),
+        );
         let route_log = self.log.clone();
         let published = tokio::spawn(async move {
             let _turn = turn.lock().await;
@@ -193,7 +239,9 @@ impl Route {
             if let Err(error) = &result {
                 route_log.error("failed to send event", &[("error", error.as_str().into())]);
                 let labels = [event.as_str(), publisher.source.as_str()];
-                publisher.metrics.add(Metric::EventsProcessingFailed, labels, 1);
+                publisher
+                    .metrics
+                    .add(Metric::EventsProcessingFailed, labels, 1);
             }
             result.is_ok()
         });
@@ -209,7 +257,12 @@ impl Route {
 
 fn values_json(values: &form::Values) -> Vec<u8> {
     let mut out = Vec::new();
-    json::push_values(&mut out, values.iter().map(|(name, values)| (name.as_slice(), values.as_slice())));
+    json::push_values(
+        &mut out,
+        values
+            .iter()
+            .map(|(name, values)| (name.as_slice(), values.as_slice())),
+    );
     out
 }
 
@@ -232,7 +285,10 @@ fn event_headers(headers: &HeaderMap) -> BTreeMap<Vec<u8>, Vec<Vec<u8>>> {
             || *name == header::TRANSFER_ENCODING
             || (chunked && (*name == header::CONTENT_LENGTH || *name == header::TRAILER));
         if !dropped {
-            event.entry(canonical(name.as_str())).or_default().push(value.as_bytes().trim_ascii().to_vec());
+            event
+                .entry(canonical(name.as_str()))
+                .or_default()
+                .push(value.as_bytes().trim_ascii().to_vec());
         }
     }
     if let Some(values) = event.get_mut(&b"Authorization"[..])
@@ -248,7 +304,11 @@ fn canonical(name: &str) -> Vec<u8> {
     let mut upper = true;
     name.bytes()
         .map(|byte| {
-            let cased = if upper { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
+            let cased = if upper {
+                byte.to_ascii_uppercase()
+            } else {
+                byte.to_ascii_lowercase()
+            };
             upper = byte == b'-';
             cased
         })
