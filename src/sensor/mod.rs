@@ -9,12 +9,15 @@ mod decode;
 mod event;
 mod explain;
 mod filter;
+mod go_json;
 pub mod json;
 pub mod number;
+pub mod parameters;
 #[allow(dead_code)]
 pub mod path;
 mod payload;
 pub mod regex;
+pub mod set;
 #[allow(dead_code)]
 mod spec;
 #[allow(dead_code)]
