@@ -2,9 +2,9 @@
 //!
 //! Called from above through `Filter::compile` and `Filter::evaluate`, `parameters` and `validate`.
 
+pub mod conditions;
 mod context;
 mod data;
-#[allow(dead_code)]
 mod decode;
 mod event;
 mod explain;
@@ -13,15 +13,14 @@ mod go_json;
 pub mod json;
 pub mod number;
 pub mod parameters;
-#[allow(dead_code)]
 pub mod path;
 mod payload;
 pub mod regex;
 pub mod set;
-#[allow(dead_code)]
 mod spec;
-#[allow(dead_code)]
 mod time;
+pub mod trigger;
+pub mod validate;
 
 pub use decode::DecodeError;
 pub use event::Event;

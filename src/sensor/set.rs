@@ -334,7 +334,7 @@ fn set_found(json: &[u8], path: &[u8], value: Insert<'_>) -> Result<Vec<u8>, Set
         .collect();
     if found.indexes().len() == lengths.len() {
         let mut spans: Vec<(usize, usize)> = found.indexes().iter().copied().zip(lengths).collect();
-        spans.sort_by(|left, right| right.0.cmp(&left.0));
+        spans.sort_by_key(|span| std::cmp::Reverse(span.0));
         spans
             .into_iter()
             .for_each(|(start, length)| replace(&mut out, start, length, value));
