@@ -6,6 +6,7 @@ pub mod kubeconfig;
 pub mod listener;
 pub mod logs;
 mod private_file;
+pub mod protobuf;
 pub mod rbac;
 pub mod reviews;
 pub mod roles;
