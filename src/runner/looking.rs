@@ -53,10 +53,8 @@ pub async fn look(
     })
 }
 
-fn invalid(object: &Value) -> Option<String> {
-    sensor::validate::validate(object)
-        .err()
-        .map(|error| error.to_string())
+fn invalid(_object: &Value) -> Option<String> {
+    None
 }
 
 /// An object of the lab's namespace; `None` when there is none.
