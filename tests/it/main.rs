@@ -1,9 +1,9 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
-mod sensor_golden;
 mod bus;
 mod lab_files;
 mod ledger;
 mod rbac_golden;
+mod sensor_golden;
 mod sensor_regex;
