@@ -15,7 +15,7 @@ use kube::Client;
 
 use crate::embedded::bus::Bus;
 
-pub use apply::{Applied, ApplyError};
+pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
 pub use bus::{BusMessage, BusView};
 pub use ledger::{AttemptRow, EffectRow, LedgerView};
 pub use logs::{LogFollower, LogLine};
