@@ -1,1 +1,4 @@
 //! Screens, keys, theme. Draws state, never decides.
+
+pub mod markdown;
+pub mod theme;
