@@ -206,7 +206,7 @@ fn external_ip(service: &Value) -> String {
         .filter_map(Value::as_str)
         .collect();
     match text(service, "/spec/type") {
-        "ExternalName" => return text(service, "/spec/externalName").to_owned(),
+        "ExternalName" => text(service, "/spec/externalName").to_owned(),
         "LoadBalancer" => {
             let ingress = list(service, "/status/loadBalancer/ingress").iter();
             let given: Vec<&str> = ingress
