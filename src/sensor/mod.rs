@@ -10,11 +10,14 @@ mod event;
 mod explain;
 mod filter;
 pub mod json;
+mod lua;
 pub mod number;
 #[allow(dead_code)]
 pub mod path;
 mod payload;
+pub mod printf;
 pub mod regex;
+pub mod script;
 #[allow(dead_code)]
 mod spec;
 #[allow(dead_code)]

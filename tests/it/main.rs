@@ -9,3 +9,4 @@ mod ledger;
 mod rbac_golden;
 mod sensor_golden;
 mod sensor_regex;
+mod sensor_script;
