@@ -37,8 +37,6 @@ pub(super) fn action_name(action: Action) -> &'static str {
     match action {
         Action::DeleteSensorPod => "delete-sensor-pod",
         Action::KillSensorPod => "kill-sensor-pod",
-        Action::StopSensor => "stop-sensor",
-        Action::StartSensor => "start-sensor",
     }
 }
 
