@@ -13,5 +13,6 @@ mod rbac_golden;
 mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;
+mod sensor_service;
 mod service_pods;
 mod webhook_golden;

@@ -368,7 +368,8 @@ mod tests {
             trigger(&json!({"retryStrategy": {}})).retry,
             Some(Ok(Backoff::DEFAULT))
         );
-        let given = json!({"retryStrategy": {"steps": 3, "duration": "2s", "factor": "1.5", "jitter": 0}});
+        let given =
+            json!({"retryStrategy": {"steps": 3, "duration": "2s", "factor": "1.5", "jitter": 0}});
         let wanted = Backoff {
             steps: 3,
             duration: Duration::from_secs(2),
