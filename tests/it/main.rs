@@ -10,6 +10,7 @@ mod eventsource;
 mod lab_files;
 mod ledger;
 mod rbac_golden;
+mod sensor_expression;
 mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;
