@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::convert;
 use super::object;
+use super::protobuf;
 use super::registry::{Kind, Storage};
 use super::request::content_type;
 use super::status::{Cause, Failure};
@@ -39,6 +40,9 @@ pub fn parse(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Failure> {
         | "application/x-yaml"
         | "text/yaml"
         | "application/apply-patch+yaml" => yaml(bytes),
+        "application/vnd.kubernetes.protobuf" => {
+            protobuf::decode(bytes).map_err(|error| Failure::bad_request(error.to_string()))
+        }
         _ => Err(Failure::unsupported_media_type(ACCEPTED)),
     }
 }
