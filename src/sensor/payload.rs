@@ -114,6 +114,11 @@ impl<'d> Payload<'d> {
         }
     }
 
+    /// The data as it came, valid or not.
+    pub(super) fn data(&self) -> Option<&'d [u8]> {
+        self.data
+    }
+
     pub(super) fn content(&self) -> Content<'d, '_> {
         let Some(json) = self.data else {
             return Content::Absent;
