@@ -11,3 +11,4 @@ pub mod looking;
 pub mod matchers;
 pub mod observer;
 pub mod sending;
+pub mod work;

@@ -14,5 +14,6 @@ mod ledger;
 mod rbac_golden;
 mod sensor_golden;
 mod sensor_regex;
+mod sensor_script;
 mod service_pods;
 mod webhook_golden;

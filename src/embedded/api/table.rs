@@ -1,16 +1,18 @@
-//! Objects as `meta.k8s.io` Tables: what `kubectl get` shows.
+//! Objects as `meta.k8s.io` Tables: what `kubectl get` prints and k9s shows.
+//!
+//! From above: [`table`]. A built-in kind has a printer in one of the files below; a custom kind is printed by the
+//! columns of its row in the registry; anything else shows name and age.
 
+mod age;
 mod custom;
-mod duration;
+mod objects;
 mod pods;
-mod printers;
 mod workloads;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::convert;
-use super::registry::{Kind, Storage};
+use super::registry::Kind;
 use super::represent::partial;
 
 /// What goes into `rows[].object`.
@@ -34,40 +36,25 @@ impl Include {
     }
 }
 
-/// A column of a built-in kind.
-struct Column {
-    name: &'static str,
-    kind: &'static str,
-    format: &'static str,
-    /// 0, or 1 for `-o wide` alone.
-    priority: u8,
-}
+/// A column: name, type, format, priority (1: shown with `-o wide` only).
+type Column = (&'static str, &'static str, &'static str, u8);
 
-const fn text(name: &'static str) -> Column {
-    Column {
-        name,
-        kind: "string",
-        format: "",
-        priority: 0,
-    }
-}
-
-const fn wide(name: &'static str) -> Column {
-    Column {
-        priority: 1,
-        ..text(name)
-    }
-}
-
-const NAME: Column = Column {
-    format: "name",
-    ..text("Name")
-};
-
-/// How objects of a built-in kind become rows.
+/// How a built-in kind is printed.
+#[derive(Clone, Copy)]
 struct Printer {
     columns: &'static [Column],
-    row: fn(&Value, Timestamp) -> Vec<Value>,
+    cells: fn(&Value, Timestamp) -> Vec<Value>,
+}
+
+const NAME: Column = ("Name", "string", "name", 0);
+const AGE: Column = text_column("Age");
+
+const fn text_column(name: &'static str) -> Column {
+    (name, "string", "", 0)
+}
+
+const fn wide_column(name: &'static str) -> Column {
+    (name, "string", "", 1)
 }
 
 /// A Table of objects in the kind's own shape.
@@ -80,40 +67,70 @@ pub fn table(
     metadata: Value,
 ) -> Value {
     let now = Timestamp::now();
+    let (columns, cells): (Vec<Value>, Vec<Vec<Value>>) = if kind.custom {
+        (
+            custom::columns(kind),
+            objects
+                .iter()
+                .map(|object| custom::cells(kind, object, now))
+                .collect(),
+        )
+    } else {
+        let printer = printer(kind.group, kind.plural);
+        let columns = printer
+            .columns
+            .iter()
+            .map(|column| definition(*column))
+            .collect();
+        (
+            columns,
+            objects
+                .iter()
+                .map(|object| (printer.cells)(object, now))
+                .collect(),
+        )
+    };
     let rows: Vec<Value> = objects
         .iter()
-        .map(|object| json!({"cells": cells(kind, object, now), "object": shown(object, version, include)}))
+        .zip(cells)
+        .map(|(object, cells)| json!({"cells": cells, "object": shown(object, version, include)}))
         .collect();
     json!({
-        "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
-        "columnDefinitions": columns(kind), "rows": rows,
+        "kind": "Table",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": metadata,
+        "columnDefinitions": columns,
+        "rows": rows,
     })
 }
 
-fn columns(kind: &'static Kind) -> Vec<Value> {
-    if kind.custom {
-        return custom::columns(kind);
+fn printer(group: &str, plural: &str) -> Printer {
+    match (group, plural) {
+        ("", "pods") => pods::PODS,
+        ("", "namespaces") => objects::NAMESPACES,
+        ("", "nodes") => objects::NODES,
+        ("", "services") => objects::SERVICES,
+        ("", "configmaps") => objects::CONFIG_MAPS,
+        ("", "secrets") => objects::SECRETS,
+        ("", "persistentvolumeclaims") => objects::CLAIMS,
+        ("", "endpoints") => objects::ENDPOINTS,
+        ("discovery.k8s.io", "endpointslices") => objects::ENDPOINT_SLICES,
+        ("" | "events.k8s.io", "events") => objects::EVENTS,
+        ("apps", "deployments") => workloads::DEPLOYMENTS,
+        ("apps", "replicasets") => workloads::REPLICA_SETS,
+        ("apps", "statefulsets") => workloads::STATEFUL_SETS,
+        ("batch", "jobs") => workloads::JOBS,
+        ("coordination.k8s.io", "leases") => objects::LEASES,
+        (_, "rolebindings" | "clusterrolebindings") => objects::ROLE_BINDINGS,
+        (_, "roles" | "clusterroles" | "customresourcedefinitions") => objects::CREATED_AT,
+        ("", "limitranges") => objects::CREATED_AT,
+        ("", "resourcequotas") => objects::QUOTAS,
+        _ => objects::NAME_AND_AGE,
     }
-    let columns = printers::find(kind.stored_as()).columns.iter();
-    columns
-        .map(|column| {
-            json!({
-                "name": column.name, "type": column.kind, "format": column.format, "description": "",
-                "priority": column.priority,
-            })
-        })
-        .collect()
 }
 
-fn cells(kind: &'static Kind, object: &Value, now: Timestamp) -> Vec<Value> {
-    if kind.custom {
-        return custom::cells(kind, object, now);
-    }
-    let printer = printers::find(kind.stored_as());
-    match kind.storage {
-        Storage::Shared(_) => (printer.row)(&convert::to_storage(object.clone()), now),
-        Storage::Own | Storage::Virtual => (printer.row)(object, now),
-    }
+fn definition((name, kind, format, priority): (&str, &str, &str, u8)) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority})
 }
 
 fn shown(object: &Value, version: &str, include: Include) -> Value {
@@ -124,50 +141,57 @@ fn shown(object: &Value, version: &str, include: Include) -> Value {
     }
 }
 
-/// A string at a pointer, empty if there is none.
-fn string<'a>(object: &'a Value, pointer: &str) -> &'a str {
+/// The string at a JSON pointer, or an empty one.
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)
         .and_then(Value::as_str)
-        .unwrap_or("")
+        .unwrap_or_default()
 }
 
-/// The text, or `<none>` for an empty one.
-fn or_none(text: &str) -> Value {
-    Value::from(if text.is_empty() { "<none>" } else { text })
+fn or<'a>(text: &'a str, instead: &'a str) -> &'a str {
+    if text.is_empty() { instead } else { text }
 }
 
-/// A number at a pointer, 0 if there is none.
-fn number(object: &Value, pointer: &str) -> i64 {
-    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+/// The integer at a JSON pointer, or 0.
+fn integer(object: &Value, pointer: &str) -> i64 {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
 }
 
-/// The list at a pointer.
-fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+/// The list at a JSON pointer, or an empty one.
+fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object
         .pointer(pointer)
         .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+        .map_or(&[], Vec::as_slice)
 }
 
-/// Time since the object was made.
-fn age(object: &Value, now: Timestamp) -> Value {
-    Value::from(duration::since(
-        string(object, "/metadata/creationTimestamp"),
-        now,
-    ))
+/// How many entries the object at a JSON pointer has.
+fn size(object: &Value, pointer: &str) -> usize {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_object)
+        .map_or(0, serde_json::Map::len)
 }
 
-/// `a=b,c=d` in key order, or `<none>`.
-fn labels(map: Option<&Value>) -> String {
-    let Some(map) = map.and_then(Value::as_object).filter(|map| !map.is_empty()) else {
-        return "<none>".to_owned();
-    };
-    let mut pairs: Vec<String> = map
+fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// The cell `Age`.
+fn age(object: &Value, now: Timestamp) -> String {
+    age::since(object.pointer("/metadata/creationTimestamp"), now)
+}
+
+/// Whether `status.conditions` holds one of this type with status True.
+fn has_condition(object: &Value, kind: &str) -> bool {
+    list(object, "/status/conditions")
         .iter()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or("")))
-        .collect();
-    pairs.sort();
-    pairs.join(",")
+        .any(|one| one["type"] == kind && one["status"] == "True")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,53 +1,52 @@
-//! Custom kinds: the columns of their definition, or name and age.
+//! Custom kinds: the additional printer columns of their row in the registry.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{duration, string};
-use crate::embedded::api::registry::{self, Kind};
+use super::{NAME, age, definition, name};
+use crate::embedded::api::registry::{Column, Kind};
 
-const AGE: &[registry::Column] = &[registry::Column {
+/// What a CustomResourceDefinition without columns of its own shows.
+const DEFAULT: &[Column] = &[Column {
     name: "Age",
     kind: "date",
     format: "",
     path: "metadata.creationTimestamp",
 }];
 
-fn defined(kind: &Kind) -> &'static [registry::Column] {
+fn own_columns(kind: &Kind) -> &'static [Column] {
     if kind.columns.is_empty() {
-        AGE
+        DEFAULT
     } else {
         kind.columns
     }
 }
 
 pub(super) fn columns(kind: &Kind) -> Vec<Value> {
-    let mut all = vec![
-        json!({"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}),
-    ];
-    all.extend(defined(kind).iter().map(|column| {
-        json!({"name": column.name, "type": column.kind, "format": column.format, "description": "", "priority": 0})
-    }));
-    all
+    let own = own_columns(kind)
+        .iter()
+        .map(|column| definition((column.name, column.kind, column.format, 0)));
+    [definition(NAME)].into_iter().chain(own).collect()
 }
 
 pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
-    let mut cells = vec![Value::from(string(object, "/metadata/name"))];
-    cells.extend(defined(kind).iter().map(|column| cell(column, object, now)));
-    cells
+    let own = own_columns(kind)
+        .iter()
+        .map(|column| cell(column, object, now));
+    [json!(name(object))].into_iter().chain(own).collect()
 }
 
-fn cell(column: &registry::Column, object: &Value, now: Timestamp) -> Value {
+/// A path that leads nowhere is null, which clients print as an empty cell.
+fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let found = column
         .path
         .split('.')
-        .try_fold(object, |value, key| value.get(key));
-    match found {
-        None | Some(Value::Null) => Value::Null,
-        Some(Value::String(text)) if column.kind == "date" => {
-            Value::from(duration::since(text, now))
-        }
-        Some(value @ (Value::Object(_) | Value::Array(_))) => Value::from(value.to_string()),
-        Some(value) => value.clone(),
+        .try_fold(object, |value, field| value.get(field));
+    match (found, column.kind) {
+        (None | Some(Value::Null), _) => Value::Null,
+        (found, "date") => json!(age::since(found, now)),
+        (Some(Value::String(text)), _) => json!(text),
+        (Some(value), "string") => json!(value.to_string()),
+        (Some(value), _) => value.clone(),
     }
 }

@@ -1,218 +1,218 @@
-//! Rows of pods (`printPod` of `pkg/printers/internalversion`).
+//! The printer of pods: readiness, the one word for the state, restarts.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Column, NAME, age, duration, list, number, or_none, string, text, wide};
+use super::age::since;
+use super::{
+    AGE, Column, NAME, Printer, age, has_condition, integer, list, name, or, text, text_column,
+    wide_column,
+};
 
-pub(super) const COLUMNS: &[Column] = &[
+const COLUMNS: &[Column] = &[
     NAME,
-    text("Ready"),
-    text("Status"),
-    text("Restarts"),
-    text("Age"),
-    wide("IP"),
-    wide("Node"),
-    wide("Nominated Node"),
-    wide("Readiness Gates"),
+    text_column("Ready"),
+    text_column("Status"),
+    text_column("Restarts"),
+    AGE,
+    wide_column("IP"),
+    wide_column("Node"),
+    wide_column("Nominated Node"),
+    wide_column("Readiness Gates"),
 ];
 
-/// What the statuses of the containers add up to.
-struct Summary {
-    reason: String,
-    ready: usize,
-    restarts: i64,
-    last_restart: String,
-}
+pub(super) const PODS: Printer = Printer {
+    columns: COLUMNS,
+    cells,
+};
 
-pub(super) fn row(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let summary = summarize(pod);
-    let total = list(pod, "/spec/containers").count();
-    let restarts = match summary.last_restart.as_str() {
-        time if summary.restarts > 0 && !time.is_empty() => {
-            format!("{} ({} ago)", summary.restarts, duration::since(time, now))
-        }
-        _ => summary.restarts.to_string(),
-    };
-    let gates: Vec<&str> = list(pod, "/spec/readinessGates")
-        .map(|gate| string(gate, "/conditionType"))
-        .collect();
-    let open = gates
-        .iter()
-        .filter(|gate| condition(pod, gate) == "True")
-        .count();
-    let gates = if gates.is_empty() {
-        "<none>".to_owned()
-    } else {
-        format!("{open}/{}", gates.len())
-    };
+fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
+    let summary = Summary::of(pod);
+    let address = list(pod, "/status/podIPs")
+        .first()
+        .map_or("", |first| text(first, "/ip"));
     vec![
-        json!(string(pod, "/metadata/name")),
-        json!(format!("{}/{total}", summary.ready)),
+        json!(name(pod)),
+        json!(format!("{}/{}", summary.ready, summary.total)),
         json!(summary.reason),
-        json!(restarts),
-        age(pod, now),
-        or_none(string(pod, "/status/podIP")),
-        or_none(string(pod, "/spec/nodeName")),
-        or_none(string(pod, "/status/nominatedNodeName")),
-        json!(gates),
+        json!(summary.restarts.cell(now)),
+        json!(age(pod, now)),
+        json!(or(or(address, text(pod, "/status/podIP")), "<none>")),
+        json!(or(text(pod, "/spec/nodeName"), "<none>")),
+        json!(or(text(pod, "/status/nominatedNodeName"), "<none>")),
+        json!(readiness_gates(pod)),
     ]
 }
 
-fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
-    let found =
-        list(pod, "/status/conditions").find(|condition| string(condition, "/type") == kind);
-    found.map_or("", |condition| string(condition, "/status"))
+fn readiness_gates(pod: &Value) -> String {
+    let gates = list(pod, "/spec/readinessGates");
+    if gates.is_empty() {
+        return "<none>".to_owned();
+    }
+    let open = gates
+        .iter()
+        .filter(|gate| has_condition(pod, text(gate, "/conditionType")))
+        .count();
+    format!("{open}/{}", gates.len())
 }
 
-fn summarize(pod: &Value) -> Summary {
-    let reason = match string(pod, "/status/reason") {
-        "" => string(pod, "/status/phase"),
-        reason => reason,
-    };
-    let mut summary = Summary {
-        reason: reason.to_owned(),
-        ready: 0,
-        restarts: 0,
-        last_restart: String::new(),
-    };
-    let initializing = initialize(pod, &mut summary);
-    if !initializing || condition(pod, "Initialized") == "True" {
-        run(pod, &mut summary);
+#[derive(Default)]
+struct Restarts {
+    count: i64,
+    last: Option<Timestamp>,
+}
+
+impl Restarts {
+    fn add(&mut self, status: &Value) {
+        self.count += integer(status, "/restartCount");
+        let ended = text(status, "/lastState/terminated/finishedAt")
+            .parse()
+            .ok();
+        self.last = self.last.max(ended);
     }
-    let phase = string(pod, "/status/phase");
-    if !string(pod, "/metadata/deletionTimestamp").is_empty() {
-        if string(pod, "/status/reason") == "NodeLost" {
-            summary.reason = "Unknown".to_owned();
-        } else if !matches!(phase, "Succeeded" | "Failed") {
-            summary.reason = "Terminating".to_owned();
+
+    fn cell(&self, now: Timestamp) -> String {
+        match self.last.filter(|_| self.count != 0) {
+            Some(last) => format!(
+                "{} ({} ago)",
+                self.count,
+                since(Some(&json!(last.to_string())), now)
+            ),
+            None => self.count.to_string(),
         }
     }
-    summary
 }
 
-fn count_restarts(status: &Value, summary: &mut Summary) {
-    summary.restarts += number(status, "/restartCount");
-    let finished = string(status, "/lastState/terminated/finishedAt");
-    if finished > summary.last_restart.as_str() {
-        summary.last_restart = finished.to_owned();
+struct Summary {
+    ready: usize,
+    total: usize,
+    reason: String,
+    restarts: Restarts,
+}
+
+impl Summary {
+    /// Walks the container statuses in upstream's order; a later statement overrules an earlier one.
+    fn of(pod: &Value) -> Summary {
+        let sidecars = list(pod, "/spec/initContainers")
+            .iter()
+            .filter(|container| is_sidecar(container))
+            .count();
+        let mut reason = or(text(pod, "/status/reason"), text(pod, "/status/phase")).to_owned();
+        if list(pod, "/status/conditions")
+            .iter()
+            .any(|one| one["reason"] == "SchedulingGated")
+        {
+            "SchedulingGated".clone_into(&mut reason);
+        }
+        let total = list(pod, "/spec/containers").len() + sidecars;
+        let mut summary = Summary {
+            ready: 0,
+            total,
+            reason,
+            restarts: Restarts::default(),
+        };
+        let initializing = summary.init_containers(pod);
+        if !initializing || has_condition(pod, "Initialized") {
+            summary.containers(pod);
+        }
+        summary.deletion(pod);
+        summary
     }
-}
 
-fn ended(state: &Value) -> String {
-    match (string(state, "/reason"), number(state, "/signal")) {
-        ("", 0) => format!("ExitCode:{}", number(state, "/exitCode")),
-        ("", signal) => format!("Signal:{signal}"),
-        (reason, _) => reason.to_owned(),
-    }
-}
-
-/// True while init containers hold the pod back.
-fn initialize(pod: &Value, summary: &mut Summary) -> bool {
-    let total = list(pod, "/spec/initContainers").count();
-    for (index, status) in list(pod, "/status/initContainerStatuses").enumerate() {
-        count_restarts(status, summary);
-        let waiting = string(status, "/state/waiting/reason");
-        match status.pointer("/state/terminated") {
-            Some(state) if number(state, "/exitCode") == 0 => continue,
-            Some(state) => summary.reason = format!("Init:{}", ended(state)),
-            None if is_sidecar(pod, status)
-                && status.get("started") == Some(&Value::Bool(true)) =>
-            {
+    /// Whether an init container still holds the pod up.
+    fn init_containers(&mut self, pod: &Value) -> bool {
+        let specs = list(pod, "/spec/initContainers");
+        for (index, status) in list(pod, "/status/initContainerStatuses")
+            .iter()
+            .enumerate()
+        {
+            self.restarts.add(status);
+            let terminated = status
+                .pointer("/state/terminated")
+                .filter(|state| !state.is_null());
+            let sidecar = specs
+                .iter()
+                .any(|spec| spec["name"] == status["name"] && is_sidecar(spec));
+            if terminated.is_some_and(|state| integer(state, "/exitCode") == 0) {
                 continue;
             }
-            None if !waiting.is_empty() && waiting != "PodInitializing" => {
-                summary.reason = format!("Init:{waiting}")
+            if sidecar && status["started"] == true {
+                self.ready += usize::from(status["ready"] == true);
+                continue;
             }
-            None => summary.reason = format!("Init:{index}/{total}"),
+            let waiting = text(status, "/state/waiting/reason");
+            let reason = match terminated {
+                Some(state) => end_reason(state),
+                None if !waiting.is_empty() && waiting != "PodInitializing" => waiting.to_owned(),
+                None => format!("{index}/{}", specs.len()),
+            };
+            self.reason = format!("Init:{reason}");
+            return true;
         }
-        return true;
+        false
     }
-    false
+
+    fn containers(&mut self, pod: &Value) {
+        self.restarts = sidecar_restarts(pod);
+        let mut has_running = false;
+        for status in list(pod, "/status/containerStatuses").iter().rev() {
+            self.restarts.add(status);
+            let state = &status["state"];
+            let waiting = text(state, "/waiting/reason");
+            if !waiting.is_empty() {
+                waiting.clone_into(&mut self.reason);
+            } else if !state["terminated"].is_null() {
+                self.reason = end_reason(&state["terminated"]);
+            } else if status["ready"] == true && !state["running"].is_null() {
+                has_running = true;
+                self.ready += 1;
+            }
+        }
+        if self.reason == "Completed" && has_running {
+            self.reason = if has_condition(pod, "Ready") {
+                "Running"
+            } else {
+                "NotReady"
+            }
+            .to_owned();
+        }
+    }
+
+    fn deletion(&mut self, pod: &Value) {
+        if text(pod, "/metadata/deletionTimestamp").is_empty() {
+            return;
+        }
+        if text(pod, "/status/reason") == "NodeLost" {
+            "Unknown".clone_into(&mut self.reason);
+        } else if !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed") {
+            "Terminating".clone_into(&mut self.reason);
+        }
+    }
 }
 
-fn is_sidecar(pod: &Value, status: &Value) -> bool {
-    let name = string(status, "/name");
-    let spec =
-        list(pod, "/spec/initContainers").find(|container| string(container, "/name") == name);
-    spec.is_some_and(|spec| string(spec, "/restartPolicy") == "Always")
+fn is_sidecar(container: &Value) -> bool {
+    container["restartPolicy"] == "Always"
 }
 
-fn run(pod: &Value, summary: &mut Summary) {
-    summary.restarts = 0;
-    let mut running = false;
-    let statuses: Vec<&Value> = list(pod, "/status/containerStatuses").collect();
-    for status in statuses.into_iter().rev() {
-        count_restarts(status, summary);
-        let waiting = string(status, "/state/waiting/reason");
-        if !waiting.is_empty() {
-            summary.reason = waiting.to_owned();
-        } else if let Some(state) = status.pointer("/state/terminated") {
-            summary.reason = ended(state);
-        } else if status.pointer("/state/running").is_some()
-            && status.get("ready") == Some(&Value::Bool(true))
+fn sidecar_restarts(pod: &Value) -> Restarts {
+    let mut restarts = Restarts::default();
+    let specs = list(pod, "/spec/initContainers");
+    for status in list(pod, "/status/initContainerStatuses") {
+        if specs
+            .iter()
+            .any(|spec| spec["name"] == status["name"] && is_sidecar(spec))
         {
-            running = true;
-            summary.ready += 1;
+            restarts.add(status);
         }
     }
-    if summary.reason == "Completed" && running {
-        let ready = condition(pod, "Ready") == "True";
-        summary.reason = if ready { "Running" } else { "NotReady" }.to_owned();
-    }
+    restarts
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn status(pod: &Value) -> (String, String, String) {
-        let now: Timestamp = "2026-01-01T01:00:00Z".parse().expect("time");
-        let row = row(pod, now);
-        let cell = |index: usize| row[index].as_str().expect("text").to_owned();
-        (cell(1), cell(2), cell(3))
-    }
-
-    #[test]
-    fn what_kubectl_get_pods_shows() {
-        let spec = json!({"initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]});
-        let table = [
-            (json!({"phase": "Pending"}), ("0/2", "Pending", "0")),
-            (
-                json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "restartCount": 0, "state": {"running": {}}}]}),
-                ("0/2", "Init:0/1", "0"),
-            ),
-            (
-                json!({"phase": "Failed", "initContainerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 3}}}]}),
-                ("0/2", "Init:ExitCode:3", "0"),
-            ),
-            (
-                json!({"phase": "Running", "containerStatuses": [
-                    {"name": "a", "ready": true, "restartCount": 2, "state": {"running": {}},
-                     "lastState": {"terminated": {"finishedAt": "2026-01-01T00:50:00Z"}}},
-                    {"name": "b", "ready": false, "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}),
-                ("1/2", "CrashLoopBackOff", "3 (10m ago)"),
-            ),
-            (
-                json!({"phase": "Running", "containerStatuses": [
-                    {"name": "a", "ready": true, "state": {"running": {}}},
-                    {"name": "b", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]}),
-                ("1/2", "NotReady", "0"),
-            ),
-            (
-                json!({"phase": "Failed", "containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}),
-                ("0/2", "OOMKilled", "0"),
-            ),
-        ];
-        for (status_value, (ready, reason, restarts)) in table {
-            let pod = json!({"metadata": {"name": "p"}, "spec": spec, "status": status_value});
-            assert_eq!(
-                status(&pod),
-                (ready.to_owned(), reason.to_owned(), restarts.to_owned()),
-                "{status_value}"
-            );
-        }
-        let pod = json!({"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec, "status": {"phase": "Running"}});
-        assert_eq!(status(&pod).1, "Terminating");
+/// The reason of a terminated state, or what stands for it.
+fn end_reason(terminated: &Value) -> String {
+    match (text(terminated, "/reason"), integer(terminated, "/signal")) {
+        ("", 0) => format!("ExitCode:{}", integer(terminated, "/exitCode")),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
     }
 }
