@@ -9,6 +9,7 @@ mod api_support;
 mod api_tables;
 mod bus;
 mod eventsource;
+mod kubectl;
 mod lab_files;
 mod ledger;
 mod rbac_golden;
