@@ -2,6 +2,8 @@
 //!
 //! From above: [`Filter`], [`Decision`], [`FilterError`], [`CompileError`]; [`Filter::explain`] says why.
 
+mod script_group;
+
 use serde_json::Value;
 
 use super::context::ContextGroup;
@@ -15,9 +17,9 @@ use super::explain::{
 use super::expression_filter::ExprGroup;
 use super::json::PrefixSet;
 use super::payload::Payload;
-use super::script_filter::ScriptGroup;
 use super::spec::FilterSpec;
 use super::time::TimeGroup;
+use script_group::ScriptGroup;
 
 /// The filters of one dependency, ready to judge events; immutable, so it can be shared between threads.
 #[derive(Debug)]
@@ -113,9 +115,12 @@ impl Filter {
                 .map(|time| CompiledGroup::Time(TimeGroup::compile(time))),
         );
         if !spec.script.is_empty() {
-            filter
-                .groups
-                .push(CompiledGroup::Script(ScriptGroup::compile(&spec.script)));
+            let script = ScriptGroup::compile(&spec.script);
+            if script.may_use_goto(&spec.script) {
+                let what = "goto in filters.script".to_owned();
+                return Err(CompileError::Unsupported(what));
+            }
+            filter.groups.push(CompiledGroup::Script(script));
         }
         Ok(filter)
     }

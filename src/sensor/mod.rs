@@ -22,7 +22,6 @@ mod payload;
 pub mod printf;
 pub mod regex;
 pub mod script;
-mod script_filter;
 pub mod set;
 mod spec;
 mod time;

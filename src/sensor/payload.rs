@@ -114,9 +114,18 @@ impl<'d> Payload<'d> {
         }
     }
 
-    /// The data as it came, valid or not.
-    pub(super) fn data(&self) -> Option<&'d [u8]> {
-        self.data
+    /// The raw data, empty if there is none.
+    pub(super) fn bytes(&self) -> &'d [u8] {
+        self.data.unwrap_or_default()
+    }
+
+    /// Go's text for data that its decoder does not take.
+    pub(super) fn invalid_text(&self) -> String {
+        if self.bytes().is_empty() {
+            "unexpected end of JSON input".to_owned()
+        } else {
+            "invalid character in event data, which is not valid JSON".to_owned()
+        }
     }
 
     pub(super) fn content(&self) -> Content<'d, '_> {
