@@ -7,6 +7,7 @@ mod api_patches;
 mod api_support;
 mod bus;
 mod eventsource;
+mod architecture;
 mod lab_files;
 mod ledger;
 mod rbac_golden;
