@@ -117,7 +117,11 @@ impl Follow {
         }
     }
 
-    async fn read(&self, instance: &ContainerInstance, handed_on: &mut u64) -> Result<(), kube::Error> {
+    async fn read(
+        &self,
+        instance: &ContainerInstance,
+        handed_on: &mut u64,
+    ) -> Result<(), kube::Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let params = LogParams {
             container: Some(instance.container.clone()),

@@ -4,6 +4,7 @@
 
 mod apply;
 mod bus;
+mod embedded_host;
 mod ledger;
 mod logs;
 mod manifest;

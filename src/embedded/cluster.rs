@@ -42,7 +42,10 @@ pub struct EmbeddedConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("cannot make {path}: {source}; choose another folder with --state-dir")]
-    Folder { path: PathBuf, source: std::io::Error },
+    Folder {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(transparent)]
@@ -78,22 +81,47 @@ impl EmbeddedCluster {
     /// [`StartError`]; nothing is left running then.
     pub async fn start(config: EmbeddedConfig) -> Result<Self, StartError> {
         init_tls();
-        snapshot::private_folder(&config.state_dir).map_err(|source| StartError::Folder { path: config.state_dir.clone(), source })?;
+        snapshot::private_folder(&config.state_dir).map_err(|source| StartError::Folder {
+            path: config.state_dir.clone(),
+            source,
+        })?;
         let api = ApiServer::open(&config.state_dir.join("cluster.db"), Options::default())?;
         let bus = BusHost::new(EmbeddedBus::open(&config.state_dir.join("bus.db"))?);
         let cancel = CancellationToken::new();
         let pki = config.state_dir.join("pki");
         let identity = ServingIdentity::load_or_create(&pki)?;
-        let listener = Listener::bind(config.api_port, &config.state_dir, &identity, Limits::default()).await?;
+        let listener = Listener::bind(
+            config.api_port,
+            &config.state_dir,
+            &identity,
+            Limits::default(),
+        )
+        .await?;
         let (url, port) = (listener.url(), listener.port());
-        write_kubeconfig(&api, &url, identity.ca_pem(), &kubeconfig_path(&config.state_dir))?;
+        write_kubeconfig(
+            &api,
+            &url,
+            identity.ca_pem(),
+            &kubeconfig_path(&config.state_dir),
+        )?;
         let listener = tokio::spawn(listener.serve(api.router(), cancel.clone()));
-        let clients = ControllerClients::for_each(|identity| api.client(&controller_token(&api, identity)));
+        let clients =
+            ControllerClients::for_each(|identity| api.client(&controller_token(&api, identity)));
         let controllers = controllers::start(clients, cancel.clone());
         let node_config = node_config(&config, &api, &bus, port, identity.ca_pem());
         api.set_pod_logs(Arc::new(node_config.logs.clone()));
         let node = Node::start(node_config.clone()).await?;
-        Ok(Self { config, api, bus, node_config, node: Mutex::new(Some(node)), controllers, listener, cancel, url })
+        Ok(Self {
+            config,
+            api,
+            bus,
+            node_config,
+            node: Mutex::new(Some(node)),
+            controllers,
+            listener,
+            cancel,
+            url,
+        })
     }
 
     /// A client as `admin`, with the lab's namespace as default.
@@ -201,26 +229,56 @@ fn admin_token(api: &ApiServer) -> String {
 /// A token for a controller's user name.
 fn controller_token(api: &ApiServer, identity: Identity) -> String {
     let user = identity.user();
-    match user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
+    match user
+        .strip_prefix("system:serviceaccount:")
+        .and_then(|rest| rest.split_once(':'))
+    {
         Some((namespace, name)) => api.service_account_token(namespace, name),
         None => api.user_token(user, &[]),
     }
 }
 
-fn write_kubeconfig(api: &ApiServer, url: &str, ca_pem: &str, path: &Path) -> Result<(), KubeconfigError> {
-    let persona = |name: &str, token: String| Persona { name: name.to_owned(), token };
+fn write_kubeconfig(
+    api: &ApiServer,
+    url: &str,
+    ca_pem: &str,
+    path: &Path,
+) -> Result<(), KubeconfigError> {
+    let persona = |name: &str, token: String| Persona {
+        name: name.to_owned(),
+        token,
+    };
     let personas = [
         persona("learner", api.user_token("learner", &[])),
-        persona("order-sensor", api.service_account_token(NAMESPACE, "order-sensor")),
-        persona("order-runner", api.service_account_token(NAMESPACE, "order-runner")),
+        persona(
+            "order-sensor",
+            api.service_account_token(NAMESPACE, "order-sensor"),
+        ),
+        persona(
+            "order-runner",
+            api.service_account_token(NAMESPACE, "order-runner"),
+        ),
         persona("admin", admin_token(api)),
     ];
-    Kubeconfig { server: url, ca_pem, namespace: NAMESPACE, personas: &personas, current: "learner" }.write(path)
+    Kubeconfig {
+        server: url,
+        ca_pem,
+        namespace: NAMESPACE,
+        personas: &personas,
+        current: "learner",
+    }
+    .write(path)
 }
 
 /// What Argo's and NATS' images run here, by image and first argument.
 fn known_services() -> Services {
-    let words = [(ARGO_EVENTS_IMAGE, "eventsource-service"), (ARGO_EVENTS_IMAGE, "sensor-service"), (ARGO_EXEC_IMAGE, "init"), (ARGO_EXEC_IMAGE, "wait"), (NATS_IMAGE, "")];
+    let words = [
+        (ARGO_EVENTS_IMAGE, "eventsource-service"),
+        (ARGO_EVENTS_IMAGE, "sensor-service"),
+        (ARGO_EXEC_IMAGE, "init"),
+        (ARGO_EXEC_IMAGE, "wait"),
+        (NATS_IMAGE, ""),
+    ];
     let found = words.into_iter().filter_map(|(image, word)| {
         let service = services::find(image, word, &[word.to_owned()])?;
         Some(((image.to_owned(), word.to_owned()), service))
@@ -228,7 +286,13 @@ fn known_services() -> Services {
     found.collect()
 }
 
-fn node_config(config: &EmbeddedConfig, api: &Arc<ApiServer>, bus: &Arc<BusHost>, port: u16, ca: &str) -> NodeConfig {
+fn node_config(
+    config: &EmbeddedConfig,
+    api: &Arc<ApiServer>,
+    bus: &Arc<BusHost>,
+    port: u16,
+    ca: &str,
+) -> NodeConfig {
     let connecting = Arc::clone(api);
     let token = api.user_token(&format!("system:node:{NODE_NAME}"), &["system:nodes"]);
     NodeConfig {

@@ -22,14 +22,29 @@ pub enum StageEnd {
     Passed,
     Failed(Vec<String>),
     /// Could not see; `environment` when it could not look at all.
-    Unproven { reasons: Vec<String>, environment: bool },
+    Unproven {
+        reasons: Vec<String>,
+        environment: bool,
+    },
 }
 
 /// A report of progress.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
-    Stage { lab: String, number: usize, of: usize, stage: String, title: String, end: StageEnd },
-    WrongFix { lab: String, name: String, why: String, end: Result<(), String> },
+    Stage {
+        lab: String,
+        number: usize,
+        of: usize,
+        stage: String,
+        title: String,
+        end: StageEnd,
+    },
+    WrongFix {
+        lab: String,
+        name: String,
+        why: String,
+        end: Result<(), String>,
+    },
 }
 
 /// How a lab went: the first stage that did not pass ends it.
@@ -52,20 +67,38 @@ impl Played {
 ///
 /// # Errors
 /// The session's files cannot be written any more.
-pub async fn play(driver: &mut Driver, lab: &Lab, tries: Tries, report: &mut (dyn FnMut(Progress) + Send)) -> Result<Played, DriverError> {
-    driver.tell(Message::GoTo { lab: lab.name.clone(), stage: 0 })?;
+pub async fn play(
+    driver: &mut Driver,
+    lab: &Lab,
+    tries: Tries,
+    report: &mut (dyn FnMut(Progress) + Send),
+) -> Result<Played, DriverError> {
+    driver.tell(Message::GoTo {
+        lab: lab.name.clone(),
+        stage: 0,
+    })?;
     settle(driver).await?;
     let mut played = Played::default();
     while let Some((index, stage)) = present(driver, lab) {
         let end = play_stage(driver, lab, &stage, tries, &mut played, report).await?;
-        report(Progress::Stage { lab: lab.name.clone(), number: index + 1, of: lab.stages.len(), stage: stage.name.clone(), title: stage.title.clone(), end: end.clone() });
+        report(Progress::Stage {
+            lab: lab.name.clone(),
+            number: index + 1,
+            of: lab.stages.len(),
+            stage: stage.name.clone(),
+            title: stage.title.clone(),
+            end: end.clone(),
+        });
         match end {
             StageEnd::Passed => {}
             StageEnd::Failed(failures) => {
                 played.refuted.extend(failures);
                 return Ok(played);
             }
-            StageEnd::Unproven { reasons, environment } => {
+            StageEnd::Unproven {
+                reasons,
+                environment,
+            } => {
                 played.unproven.extend(reasons);
                 played.environment |= environment;
                 return Ok(played);
@@ -82,10 +115,22 @@ pub async fn play(driver: &mut Driver, lab: &Lab, tries: Tries, report: &mut (dy
 fn present(driver: &Driver, lab: &Lab) -> Option<(usize, Stage)> {
     let state = driver.state();
     let here = state.lab().is_some_and(|here| here.name == lab.name) && !state.finished();
-    here.then(|| state.stage().map(|stage| (state.stage_index(), stage.clone()))).flatten()
+    here.then(|| {
+        state
+            .stage()
+            .map(|stage| (state.stage_index(), stage.clone()))
+    })
+    .flatten()
 }
 
-async fn play_stage(driver: &mut Driver, lab: &Lab, stage: &Stage, tries: Tries, played: &mut Played, report: &mut (dyn FnMut(Progress) + Send)) -> Result<StageEnd, DriverError> {
+async fn play_stage(
+    driver: &mut Driver,
+    lab: &Lab,
+    stage: &Stage,
+    tries: Tries,
+    played: &mut Played,
+    report: &mut (dyn FnMut(Progress) + Send),
+) -> Result<StageEnd, DriverError> {
     match stage.kind {
         StageKind::Predict => predict(driver, lab, stage)?,
         StageKind::Report => claim(driver, stage)?,
@@ -93,9 +138,16 @@ async fn play_stage(driver: &mut Driver, lab: &Lab, stage: &Stage, tries: Tries,
             for wrong in chosen(stage, tries) {
                 let end = try_wrong(driver, stage, wrong).await?;
                 if let Err(text) = &end {
-                    played.refuted.push(format!("wrong fix `{}`: {text}", wrong.name));
+                    played
+                        .refuted
+                        .push(format!("wrong fix `{}`: {text}", wrong.name));
                 }
-                report(Progress::WrongFix { lab: lab.name.clone(), name: wrong.name.clone(), why: wrong.why.clone(), end });
+                report(Progress::WrongFix {
+                    lab: lab.name.clone(),
+                    name: wrong.name.clone(),
+                    why: wrong.why.clone(),
+                    end,
+                });
             }
             if let Some(fix) = &stage.fix {
                 edit(driver, &fix.manifest, &fix.solution)?;
@@ -118,12 +170,25 @@ fn end_of(driver: &Driver, stage: &Stage) -> StageEnd {
     }
     match state.phase() {
         StagePhase::Passed => StageEnd::Passed,
-        StagePhase::Failed { failures } => StageEnd::Failed(failures.iter().map(|failure| failure.text.clone()).collect()),
-        StagePhase::Unproven { reasons } => {
-            StageEnd::Unproven { reasons: reasons.iter().map(|reason| reason.text.clone()).collect(), environment: reasons.iter().any(|reason| reason.environment) }
-        }
+        StagePhase::Failed { failures } => StageEnd::Failed(
+            failures
+                .iter()
+                .map(|failure| failure.text.clone())
+                .collect(),
+        ),
+        StagePhase::Unproven { reasons } => StageEnd::Unproven {
+            reasons: reasons.iter().map(|reason| reason.text.clone()).collect(),
+            environment: reasons.iter().any(|reason| reason.environment),
+        },
         StagePhase::Fresh if state.finished() => StageEnd::Passed,
-        other => StageEnd::Unproven { reasons: vec![state.notice().map_or_else(|| format!("the stage stands at {other:?}"), str::to_owned)], environment: false },
+        other => StageEnd::Unproven {
+            reasons: vec![
+                state
+                    .notice()
+                    .map_or_else(|| format!("the stage stands at {other:?}"), str::to_owned),
+            ],
+            environment: false,
+        },
     }
 }
 
@@ -137,24 +202,59 @@ async fn settle(driver: &mut Driver) -> Result<(), DriverError> {
 }
 
 fn predict(driver: &mut Driver, lab: &Lab, stage: &Stage) -> Result<(), DriverError> {
-    let predicted = lab.stages.iter().find(|other| Some(&other.name) == stage.predicts.as_ref());
+    let predicted = lab
+        .stages
+        .iter()
+        .find(|other| Some(&other.name) == stage.predicts.as_ref());
     for probe in predicted.into_iter().flat_map(|stage| &stage.probes) {
-        driver.tell(Message::Predict { probe: probe.name.clone(), stops_at: probe.fate.stops_at() })?;
+        driver.tell(Message::Predict {
+            probe: probe.name.clone(),
+            stops_at: probe.fate.stops_at(),
+        })?;
     }
     Ok(())
 }
 
 fn claim(driver: &mut Driver, stage: &Stage) -> Result<(), DriverError> {
-    let Some(task) = &stage.report else { return Ok(()) };
+    let Some(task) = &stage.report else {
+        return Ok(());
+    };
     let rows = driver.state().rows();
-    let row = rows.iter().find(|row| row.probe == task.probe).cloned().unwrap_or_else(|| Row::blank(&task.probe));
+    let row = rows
+        .iter()
+        .find(|row| row.probe == task.probe)
+        .cloned()
+        .unwrap_or_else(|| Row::blank(&task.probe));
     let layer = row.first_failing();
-    let fact = row.cell(layer.unwrap_or(Layer::Effect)).facts.first().copied().unwrap_or_default();
-    let cause = task.causes.iter().find(|cause| cause.right).map(|cause| cause.text.clone()).unwrap_or_default();
-    let open = task.not_proven.iter().find(|point| point.open).map(|point| point.text.clone()).unwrap_or_default();
-    let claims = [("layer", layer.map_or("none", Layer::name).to_owned()), ("fact", fact.to_string()), ("cause", cause), ("not-proven", open)];
+    let fact = row
+        .cell(layer.unwrap_or(Layer::Effect))
+        .facts
+        .first()
+        .copied()
+        .unwrap_or_default();
+    let cause = task
+        .causes
+        .iter()
+        .find(|cause| cause.right)
+        .map(|cause| cause.text.clone())
+        .unwrap_or_default();
+    let open = task
+        .not_proven
+        .iter()
+        .find(|point| point.open)
+        .map(|point| point.text.clone())
+        .unwrap_or_default();
+    let claims = [
+        ("layer", layer.map_or("none", Layer::name).to_owned()),
+        ("fact", fact.to_string()),
+        ("cause", cause),
+        ("not-proven", open),
+    ];
     for (topic, answer) in claims {
-        driver.tell(Message::Report { topic: topic.to_owned(), answer })?;
+        driver.tell(Message::Report {
+            topic: topic.to_owned(),
+            answer,
+        })?;
     }
     Ok(())
 }
@@ -172,23 +272,46 @@ fn chosen(stage: &Stage, tries: Tries) -> Vec<&WrongFix> {
     }
 }
 
-async fn try_wrong(driver: &mut Driver, stage: &Stage, wrong: &WrongFix) -> Result<Result<(), String>, DriverError> {
+async fn try_wrong(
+    driver: &mut Driver,
+    stage: &Stage,
+    wrong: &WrongFix,
+) -> Result<Result<(), String>, DriverError> {
     if let Some(fix) = &stage.fix {
         edit(driver, &fix.manifest, &wrong.manifest)?;
     }
     driver.tell(Message::Next)?;
     settle(driver).await?;
     Ok(match driver.state().phase() {
-        StagePhase::Failed { failures } if failures.iter().any(|failure| failure.is(&wrong.fails)) => Ok(()),
-        StagePhase::Failed { failures } => Err(format!("fails for another reason than {}: {}", wanted(&wrong.fails), texts(failures))),
+        StagePhase::Failed { failures }
+            if failures.iter().any(|failure| failure.is(&wrong.fails)) =>
+        {
+            Ok(())
+        }
+        StagePhase::Failed { failures } => Err(format!(
+            "fails for another reason than {}: {}",
+            wanted(&wrong.fails),
+            texts(failures)
+        )),
         StagePhase::Passed => Err(format!("passes, and must fail: {}", wrong.why)),
-        StagePhase::Unproven { reasons } => Err(format!("stays unproven: {}", reasons.iter().map(|reason| reason.text.as_str()).collect::<Vec<_>>().join("; "))),
+        StagePhase::Unproven { reasons } => Err(format!(
+            "stays unproven: {}",
+            reasons
+                .iter()
+                .map(|reason| reason.text.as_str())
+                .collect::<Vec<_>>()
+                .join("; ")
+        )),
         other => Err(format!("ends at {other:?}")),
     })
 }
 
 fn texts(failures: &[StageFailure]) -> String {
-    failures.iter().map(|failure| format!("{} ({:?})", failure.text, failure.observed)).collect::<Vec<_>>().join("; ")
+    failures
+        .iter()
+        .map(|failure| format!("{} ({:?})", failure.text, failure.observed))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn wanted(failure: &Failure) -> String {
@@ -202,5 +325,7 @@ fn wanted(failure: &Failure) -> String {
 fn edit(driver: &mut Driver, manifest: &str, from: &str) -> Result<(), DriverError> {
     let text = driver.original(from);
     driver.write_copy(manifest, &text)?;
-    driver.tell(Message::Edited { manifest: manifest.to_owned() })
+    driver.tell(Message::Edited {
+        manifest: manifest.to_owned(),
+    })
 }

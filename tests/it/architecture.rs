@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// From the top to the bottom.
-const HOUSE: [&str; 12] = ["cli", "tui", "report", "runner", "session", "lab", "evidence", "cluster", "embedded", "sensor", "ledger", "kinds"];
+const HOUSE: [&str; 12] = [
+    "cli", "tui", "report", "runner", "session", "lab", "evidence", "cluster", "embedded",
+    "sensor", "ledger", "kinds",
+];
 
 fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
@@ -33,34 +36,60 @@ fn arrows(text: &str) -> Vec<String> {
     for (place, _) in text.match_indices("crate::") {
         let rest = &text[place + "crate::".len()..];
         let names: Vec<&str> = match rest.strip_prefix('{') {
-            Some(list) => list.split('}').next().unwrap_or_default().split(',').map(str::trim).collect(),
+            Some(list) => list
+                .split('}')
+                .next()
+                .unwrap_or_default()
+                .split(',')
+                .map(str::trim)
+                .collect(),
             None => vec![rest],
         };
-        targets.extend(names.into_iter().map(|name| name.chars().take_while(|character| character.is_alphanumeric() || *character == '_').collect::<String>()));
+        targets.extend(names.into_iter().map(|name| {
+            name.chars()
+                .take_while(|character| character.is_alphanumeric() || *character == '_')
+                .collect::<String>()
+        }));
     }
     targets
 }
 
 fn room(path: &Path) -> String {
     let relative = path.strip_prefix(root()).unwrap();
-    relative.components().next().unwrap().as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned()
+    relative
+        .components()
+        .next()
+        .unwrap()
+        .as_os_str()
+        .to_string_lossy()
+        .trim_end_matches(".rs")
+        .to_owned()
 }
 
 #[test]
 fn arrows_go_down_only() {
-    let floor: BTreeMap<&str, usize> = HOUSE.iter().enumerate().map(|(floor, room)| (*room, floor)).collect();
+    let floor: BTreeMap<&str, usize> = HOUSE
+        .iter()
+        .enumerate()
+        .map(|(floor, room)| (*room, floor))
+        .collect();
     let mut wrong = Vec::new();
     for (path, text) in sources(&root()) {
         let room = room(&path);
         if room == "lib" || room == "main" {
             continue;
         }
-        let from = floor.get(room.as_str()).unwrap_or_else(|| panic!("{room} is not in the house"));
+        let from = floor
+            .get(room.as_str())
+            .unwrap_or_else(|| panic!("{room} is not in the house"));
         for target in arrows(&text) {
             match floor.get(target.as_str()) {
                 Some(to) if to >= from => {}
                 Some(_) => wrong.push(format!("{} uses crate::{target}", path.display())),
-                None => wrong.push(format!("{} uses crate::{target}, which is not in the house", path.display())),
+                None => wrong.push(format!(
+                    "{} uses crate::{target}, which is not in the house",
+                    path.display()
+                )),
             }
         }
     }
@@ -72,7 +101,15 @@ fn sensor_and_evidence_do_no_io() {
     for room in ["sensor", "evidence"] {
         for (path, text) in sources(&root().join(room)) {
             let code = text.split("#[cfg(test)]").next().unwrap();
-            for word in ["tokio::", "std::fs", "kube::", "reqwest", "rusqlite", "std::net", "std::process"] {
+            for word in [
+                "tokio::",
+                "std::fs",
+                "kube::",
+                "reqwest",
+                "rusqlite",
+                "std::net",
+                "std::process",
+            ] {
                 assert!(!code.contains(word), "{} uses {word}", path.display());
             }
         }
@@ -84,7 +121,11 @@ fn controllers_and_services_reach_the_api_by_client_only() {
     for room in ["controllers", "services", "node"] {
         for (path, text) in sources(&root().join("embedded").join(room)) {
             for word in ["api::store", "ApiServer", "api::server"] {
-                assert!(!text.contains(word), "{} reaches into {word}", path.display());
+                assert!(
+                    !text.contains(word),
+                    "{} reaches into {word}",
+                    path.display()
+                );
             }
         }
     }
