@@ -1,13 +1,16 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod api_discovery;
 mod api_errors;
 mod api_objects;
 mod api_patches;
 mod api_support;
 mod architecture;
+mod api_tables;
 mod bus;
 mod eventsource;
+mod kubectl;
 mod lab_files;
 mod ledger;
 mod rbac_golden;
