@@ -3,5 +3,6 @@
 
 mod lab_files;
 mod ledger;
+mod node_children;
 mod rbac_golden;
 mod sensor_regex;
