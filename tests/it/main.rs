@@ -1,6 +1,7 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod bus;
 mod lab_files;
 mod ledger;
 mod node_children;

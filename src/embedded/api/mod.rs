@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod authn;
+pub mod logs;
 pub mod rbac;
 pub mod roles;
 mod token;

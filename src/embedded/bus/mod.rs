@@ -1,6 +1,21 @@
 //! Streams, durable consumers and buckets with JetStream's rules.
 //!
 //! Called from the services through [`BusConnector`] and [`Bus`]; the monitor answers (`/jsz`) come from here too.
+//! [`engine::EmbeddedBus`] keeps everything in `bus.db`; [`host::BusHost`] is the bus pod's side and hands out
+//! connections in process; [`server`] and [`remote`] are the same over a socket, for children of this binary.
+
+pub mod engine;
+pub mod host;
+pub mod remote;
+pub mod server;
+
+mod consumer;
+mod monitor;
+mod protocol;
+mod signals;
+mod store;
+mod stream;
+mod subject;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +23,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 /// Why the bus did not do what was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BusError {
     #[error("the bus connection is closed")]
     Closed,
@@ -41,6 +57,7 @@ pub struct StoredMessage {
     /// `Nats-Msg-Id`.
     pub message_id: Option<String>,
     pub time: jiff::Timestamp,
+    #[serde(with = "protocol::base64_bytes")]
     pub payload: Vec<u8>,
 }
 
@@ -50,8 +67,16 @@ pub struct Delivery {
     pub message: StoredMessage,
     /// 1 on the first delivery.
     pub delivered: u64,
-    /// Names this delivery in [`Bus::ack`].
+    /// Names this delivery in [`Bus::ack`]; written as JetStream's reply subject.
     pub token: String,
+}
+
+impl Delivery {
+    /// How many deliveries the consumer has made, this one included; 0 when the token does not say.
+    #[must_use]
+    pub fn consumer_sequence(&self) -> u64 {
+        consumer::token_part(&self.token, 2).unwrap_or(0)
+    }
 }
 
 /// A durable pull consumer with explicit ack and deliver-new.
@@ -184,6 +209,8 @@ pub trait Bus: Send + Sync {
         &'a self,
         subject: &'a str,
     ) -> BoxFuture<'a, Result<BoxStream<'static, Vec<u8>>, BusError>>;
+    /// Cancelled once the connection is lost; a lost connection never comes back.
+    fn closed(&self) -> CancellationToken;
 }
 
 /// Connects to the bus behind a URL such as `nats://eventbus-default-js-svc.eventlab.svc:4222`.
@@ -197,4 +224,9 @@ pub trait ConnectBus: Send + Sync {
         url: &'a str,
         credentials: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>>;
+
+    /// The bus of this process, for the pod that serves it; `None` where the bus runs elsewhere.
+    fn host(&self) -> Option<Arc<host::BusHost>> {
+        None
+    }
 }
