@@ -1,62 +1,194 @@
 //! Container logs: one file for each container instance, each line with its time.
 //!
-//! `logs/pods/NAMESPACE_POD_UID/CONTAINER/N.log`, N being the restart count; a line is `RFC3339Nano TEXT`.
+//! `logs/pods/NAMESPACE_POD_UID/CONTAINER/N.log`, N being the restart count; a line is `RFC3339Nano TEXT`. [`Logs`] is
+//! what the API reads them through.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
+use tokio::sync::watch;
 
 use super::files::make_private_folder;
 use super::process::{LogSink, PodIdentity};
+use crate::embedded::api::logs::{FileLog, LogError, LogRequest, LogStream, PodLogs};
 
 /// A log grows to this size (bytes); later lines are dropped, and the last line says so.
 pub const MAX_LOG: u64 = 64 * 1024 * 1024;
+/// Logs of so many instances of a container are kept.
+const KEPT_INSTANCES: u32 = 10;
 
-/// The folder under which all container logs are.
+/// All container logs of a node.
 #[derive(Clone, Debug)]
-pub struct LogFolder {
+pub struct Logs {
     root: PathBuf,
+    live: Arc<Mutex<Live>>,
 }
 
-impl LogFolder {
+#[derive(Debug, Default)]
+struct Live {
+    /// Length of each file that still grows.
+    growth: HashMap<PathBuf, watch::Receiver<u64>>,
+    /// Why a container has not started, by pod uid and container.
+    waiting: HashMap<(String, String), String>,
+}
+
+impl Logs {
     /// Logs below `root` (`logs/pods` of the state directory).
     #[must_use]
-    pub fn new(root: impl Into<PathBuf>) -> LogFolder {
-        LogFolder { root: root.into() }
+    pub fn new(root: impl Into<PathBuf>) -> Logs {
+        Logs {
+            root: root.into(),
+            live: Arc::default(),
+        }
     }
 
-    /// The folder of one pod.
-    #[must_use]
-    pub fn pod(&self, namespace: &str, name: &str, uid: &str) -> PathBuf {
-        // Kubernetes names hold neither `_` nor `/`, so nothing can climb out of the root.
-        let safe = |text: &str| text.replace(['/', '\0'], "_");
+    /// The folder of one container.
+    fn folder(&self, namespace: &str, pod: &str, uid: &str, container: &str) -> PathBuf {
+        self.pod_folder(namespace, pod, uid).join(safe(container))
+    }
+
+    fn pod_folder(&self, namespace: &str, pod: &str, uid: &str) -> PathBuf {
         self.root
-            .join(format!("{}_{}_{}", safe(namespace), safe(name), safe(uid)))
+            .join(format!("{}_{}_{}", safe(namespace), safe(pod), safe(uid)))
     }
 
-    /// The log file of one container instance.
-    #[must_use]
-    pub fn file(&self, pod: &PodIdentity) -> PathBuf {
-        let folder = self.pod(&pod.namespace, &pod.name, &pod.uid);
-        folder
-            .join(pod.container.replace(['/', '\0'], "_"))
-            .join(format!("{}.log", pod.instance))
+    fn container_folder(&self, pod: &PodIdentity) -> PathBuf {
+        self.folder(&pod.namespace, &pod.name, &pod.uid, &pod.container)
     }
 
     /// Whether this instance ever started: its file is made before it does.
-    #[must_use]
-    pub fn has_started(&self, pod: &PodIdentity) -> bool {
-        self.file(pod).exists()
+    pub(super) fn has_started(&self, pod: &PodIdentity) -> bool {
+        self.container_folder(pod)
+            .join(file_name(pod.instance))
+            .exists()
     }
 
-    /// Makes the log file of an instance that is about to start.
-    pub fn create(&self, pod: &PodIdentity) -> io::Result<ContainerLog> {
-        ContainerLog::create(&self.file(pod), MAX_LOG)
+    /// Makes the log of an instance that is about to start; removes those of long ago.
+    pub(super) fn create(&self, pod: &PodIdentity) -> io::Result<Arc<ContainerLog>> {
+        let folder = self.container_folder(pod);
+        make_private_folder(&folder)?;
+        for instance in instances(&folder) {
+            // A later instance can only be from before the cluster was set back.
+            if instance > pod.instance || pod.instance - instance >= KEPT_INSTANCES {
+                std::fs::remove_file(folder.join(file_name(instance)))?;
+            }
+        }
+        let path = folder.join(file_name(pod.instance));
+        let (sender, receiver) = watch::channel(0);
+        let log = ContainerLog::create(&path, MAX_LOG, sender)?;
+        let mut live = self.lock();
+        live.waiting
+            .remove(&(pod.uid.clone(), pod.container.clone()));
+        live.growth.insert(path, receiver);
+        Ok(Arc::new(log))
     }
+
+    /// Ends the log of an instance: those who follow it get to its end.
+    pub(super) fn close(&self, pod: &PodIdentity, log: &ContainerLog) {
+        log.close();
+        self.lock()
+            .growth
+            .remove(&self.container_folder(pod).join(file_name(pod.instance)));
+    }
+
+    /// Says why a container has not started.
+    pub(super) fn set_waiting(&self, uid: &str, container: &str, reason: &str) {
+        self.lock()
+            .waiting
+            .insert((uid.to_owned(), container.to_owned()), reason.to_owned());
+    }
+
+    /// Forgets what waits in a pod; its files stay.
+    pub(super) fn forget_waiting(&self, uid: &str) {
+        self.lock().waiting.retain(|(pod, _), _| pod != uid);
+    }
+
+    /// Removes the logs of a pod that is gone.
+    pub(super) fn remove(&self, namespace: &str, pod: &str, uid: &str) {
+        self.forget_waiting(uid);
+        let folder = self.pod_folder(namespace, pod, uid);
+        self.lock()
+            .growth
+            .retain(|path, _| !path.starts_with(&folder));
+        // What cannot be removed now is only garbage.
+        let _ = std::fs::remove_dir_all(folder);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file to read, and its growth while it has any.
+    fn find(
+        &self,
+        request: &LogRequest,
+    ) -> Result<(PathBuf, Option<watch::Receiver<u64>>), LogError> {
+        let folder = self.folder(
+            &request.namespace,
+            &request.pod,
+            &request.uid,
+            &request.container,
+        );
+        let current = instances(&folder).into_iter().max();
+        let Some(current) = current else {
+            let reason = self
+                .lock()
+                .waiting
+                .get(&(request.uid.clone(), request.container.clone()))
+                .cloned();
+            return Err(reason.map_or(LogError::UnknownContainer, LogError::WaitingToStart));
+        };
+        let instance = match (request.options.previous, current) {
+            (false, _) => current,
+            (true, 0) => return Err(LogError::NoPrevious),
+            (true, _) => current - 1,
+        };
+        let path = folder.join(file_name(instance));
+        let growth = self.lock().growth.get(&path).cloned();
+        Ok((path, growth))
+    }
+}
+
+impl PodLogs for Logs {
+    fn open(&self, request: LogRequest) -> BoxFuture<'_, Result<LogStream, LogError>> {
+        Box::pin(async move {
+            let (path, growth) = self.find(&request)?;
+            FileLog::open(&path, growth)
+                .await?
+                .stream(&request.options)
+                .await
+        })
+    }
+}
+
+/// Kubernetes names hold neither `_` nor `/`, so nothing can climb out of the root.
+fn safe(text: &str) -> String {
+    match text {
+        "" | "." | ".." => "_".to_owned(),
+        _ => text.replace(['/', '\0'], "_"),
+    }
+}
+
+fn file_name(instance: u32) -> String {
+    format!("{instance}.log")
+}
+
+/// The instances that have a log in `folder`.
+fn instances(folder: &Path) -> Vec<u32> {
+    let names = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
+    names
+        .filter_map(|name| name.to_str()?.strip_suffix(".log")?.parse().ok())
+        .collect()
 }
 
 /// The log of one container instance.
@@ -70,14 +202,12 @@ pub struct ContainerLog {
 struct State {
     file: File,
     written: u64,
-    cut: bool,
+    /// Tells those who follow the file; `None` once the log is closed.
+    growth: Option<watch::Sender<u64>>,
 }
 
 impl ContainerLog {
-    fn create(path: &Path, limit: u64) -> io::Result<ContainerLog> {
-        if let Some(folder) = path.parent() {
-            make_private_folder(folder)?;
-        }
+    fn create(path: &Path, limit: u64, growth: watch::Sender<u64>) -> io::Result<ContainerLog> {
         let mut options = File::options();
         let file = options
             .write(true)
@@ -89,35 +219,49 @@ impl ContainerLog {
             state: Mutex::new(State {
                 file,
                 written: 0,
-                cut: false,
+                growth: Some(growth),
             }),
             limit,
         })
+    }
+
+    fn close(&self) {
+        self.lock().growth = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// One write a record, so that a reader never sees half of it. A full disk loses lines, as a real node does.
+    fn append(&mut self, text: &str) {
+        let record = format!("{:.9} {text}\n", Timestamp::now());
+        if self.file.write_all(record.as_bytes()).is_ok() {
+            self.written = self
+                .written
+                .saturating_add(u64::try_from(record.len()).unwrap_or(u64::MAX));
+        }
+        if let Some(growth) = &self.growth {
+            growth.send_replace(self.written);
+        }
     }
 }
 
 impl LogSink for ContainerLog {
     fn line(&self, line: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.cut {
-            return;
-        }
+        let mut state = self.lock();
         for part in line.split('\n') {
-            let record = format!("{:.9} {part}\n", Timestamp::now());
-            let length = u64::try_from(record.len()).unwrap_or(u64::MAX);
-            if state.written.saturating_add(length) > self.limit {
-                state.cut = true;
-                let megabytes = self.limit / (1024 * 1024);
-                let notice = format!(
-                    "{:.9} [log ends here: {megabytes} MiB are kept]\n",
-                    Timestamp::now()
-                );
-                let _ = state.file.write_all(notice.as_bytes());
+            if state.growth.is_none() || state.written >= self.limit {
                 return;
             }
-            // One write a record, so that a reader never sees half of it. A full disk loses lines, as a real node does.
-            if state.file.write_all(record.as_bytes()).is_ok() {
-                state.written += length;
+            state.append(part);
+            if state.written >= self.limit {
+                state.append(&format!(
+                    "[the log ends here: {} MiB are kept]",
+                    self.limit / (1024 * 1024)
+                ));
             }
         }
     }
@@ -125,21 +269,48 @@ impl LogSink for ContainerLog {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use futures::TryStreamExt;
 
-    #[test]
-    fn lines_carry_their_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let logs = LogFolder::new(folder.path());
-        let pod = PodIdentity {
+    use super::*;
+    use crate::embedded::api::logs::LogOptions;
+
+    fn pod(instance: u32) -> PodIdentity {
+        PodIdentity {
             namespace: "eventlab".into(),
             name: "p".into(),
             uid: "u".into(),
             container: "main".into(),
-            instance: 2,
+            instance,
+        }
+    }
+
+    fn logs() -> (tempfile::TempDir, Logs) {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = Logs::new(folder.path());
+        (folder, logs)
+    }
+
+    async fn read(logs: &Logs, previous: bool, follow: bool) -> Result<String, LogError> {
+        let request = LogRequest {
+            namespace: "eventlab".into(),
+            pod: "p".into(),
+            uid: "u".into(),
+            container: "main".into(),
+            options: LogOptions {
+                previous,
+                follow,
+                ..LogOptions::default()
+            },
         };
-        assert!(!logs.has_started(&pod));
-        let log = logs.create(&pod).unwrap();
+        let chunks: Vec<_> = logs.open(request).await?.try_collect().await?;
+        Ok(String::from_utf8(chunks.concat()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn lines_carry_their_time() {
+        let (folder, logs) = logs();
+        assert!(!logs.has_started(&pod(2)));
+        let log = logs.create(&pod(2)).unwrap();
         log.line("hello world");
         log.line("two\nlines");
         let path = folder.path().join("eventlab_p_u/main/2.log");
@@ -158,20 +329,76 @@ mod tests {
                 .all(|line| line.0.len() == 30 && line.0.parse::<Timestamp>().is_ok()),
             "{text}"
         );
-        assert!(logs.has_started(&pod));
+        assert!(logs.has_started(&pod(2)));
+        assert_eq!(
+            read(&logs, false, false).await.unwrap(),
+            "hello world\ntwo\nlines\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn following_ends_with_the_container() {
+        let (_folder, logs) = logs();
+        let log = logs.create(&pod(0)).unwrap();
+        log.line("first");
+        let (following, ()) = tokio::join!(read(&logs, false, true), async {
+            tokio::task::yield_now().await;
+            log.line("last");
+            logs.close(&pod(0), &log);
+            log.line("after the end");
+        });
+        assert_eq!(following.unwrap(), "first\nlast\n");
+    }
+
+    #[tokio::test]
+    async fn the_current_instance_is_read_unless_the_one_before_is_asked_for() {
+        let (folder, logs) = logs();
+        assert!(matches!(
+            read(&logs, false, false).await,
+            Err(LogError::UnknownContainer)
+        ));
+        logs.set_waiting("u", "main", "ImagePullBackOff");
+        let waiting = read(&logs, false, false).await;
+        assert!(
+            matches!(waiting, Err(LogError::WaitingToStart(reason)) if reason == "ImagePullBackOff")
+        );
+        for instance in 0..20 {
+            let log = logs.create(&pod(instance)).unwrap();
+            log.line(&format!("instance {instance}"));
+            logs.close(&pod(instance), &log);
+        }
+        assert_eq!(read(&logs, false, false).await.unwrap(), "instance 19\n");
+        assert_eq!(read(&logs, true, false).await.unwrap(), "instance 18\n");
+        assert_eq!(
+            std::fs::read_dir(folder.path().join("eventlab_p_u/main"))
+                .unwrap()
+                .count(),
+            10
+        );
+        // The cluster was set back to before the second instance.
+        logs.create(&pod(1)).unwrap();
+        assert!(matches!(
+            read(&logs, true, false).await,
+            Err(LogError::Gone)
+        ));
+        logs.remove("eventlab", "p", "u");
+        assert!(matches!(
+            read(&logs, false, false).await,
+            Err(LogError::UnknownContainer)
+        ));
     }
 
     #[test]
     fn a_log_is_bounded_and_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("0.log");
-        let log = ContainerLog::create(&path, 1000).unwrap();
+        let log = ContainerLog::create(&path, 1000, watch::channel(0).0).unwrap();
         for _ in 0..100 {
             log.line("some text that comes again and again");
         }
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.len() < 1200);
-        assert_eq!(text.matches("log ends here").count(), 1);
+        assert_eq!(text.matches("the log ends here").count(), 1);
         assert!(text.ends_with("are kept]\n"));
     }
 }

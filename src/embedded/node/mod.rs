@@ -2,9 +2,18 @@
 
 pub mod child;
 pub mod children;
+mod environment;
+mod expand;
+mod fields;
 mod files;
+mod images;
 mod lines;
 pub mod logs;
+mod mounts;
 mod pid;
 pub mod process;
+mod refuse;
+mod sources;
 pub mod sweep;
+mod tokens;
+mod volumes;
