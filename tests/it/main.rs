@@ -1,6 +1,9 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod api_objects;
+mod api_support;
+mod sensor_golden;
 mod bus;
 mod lab_files;
 mod ledger;
