@@ -3,10 +3,10 @@
 
 mod api_objects;
 mod api_support;
-mod sensor_golden;
 mod bus;
 mod lab_files;
 mod ledger;
 mod node_children;
 mod rbac_golden;
+mod sensor_golden;
 mod sensor_regex;

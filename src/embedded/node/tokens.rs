@@ -67,24 +67,23 @@ impl Tokens {
     }
 
     async fn request(&self, client: &Client, audience: &str) -> Result<String, kube::Error> {
-        let audiences = if audience.is_empty() {
-            Vec::new()
-        } else {
-            vec![audience.to_owned()]
+        let spec = TokenRequestSpec {
+            audiences: (!audience.is_empty()).then(|| vec![audience.to_owned()]),
+            bound_object_ref: Some(self.pod.clone()),
+            expiration_seconds: Some(LIFETIME),
+            ..TokenRequestSpec::default()
         };
         let request = TokenRequest {
-            spec: TokenRequestSpec {
-                audiences,
-                bound_object_ref: Some(self.pod.clone()),
-                expiration_seconds: Some(LIFETIME),
-            },
+            spec: Some(spec),
             ..TokenRequest::default()
         };
-        let body = serde_json::to_vec(&request).map_err(kube::Error::SerdeError)?;
         let api = Api::<ServiceAccount>::namespaced(client.clone(), &self.namespace);
         let answer: TokenRequest = api
-            .create_subresource("token", &self.account, &PostParams::default(), body)
+            .create_subresource("token", &self.account, &PostParams::default(), &request)
             .await?;
-        Ok(answer.status.map(|status| status.token).unwrap_or_default())
+        Ok(answer
+            .status
+            .and_then(|status| status.token)
+            .unwrap_or_default())
     }
 }

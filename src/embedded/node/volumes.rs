@@ -26,7 +26,6 @@ pub const SERVICE_ACCOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceac
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// What setting up a pod's volumes needs.
-#[derive(Debug)]
 pub(super) struct Setup<'a> {
     pub client: &'a Client,
     pub pod: &'a Pod,
