@@ -4,6 +4,14 @@ use std::io::Read;
 
 /// Environment variable with the process id of the node; absent when a person runs the command.
 pub const PARENT_VARIABLE: &str = "EVENTLAB_PARENT";
+/// Which pod and container this is, as JSON.
+pub const POD_VARIABLE: &str = "EVENTLAB_POD";
+/// Host paths of the container's mounts, as a JSON object.
+pub const MOUNTS_VARIABLE: &str = "EVENTLAB_MOUNTS";
+/// Real sockets of `SERVICE.NAMESPACE.svc:PORT`, as a JSON object.
+pub const HOSTS_VARIABLE: &str = "EVENTLAB_HOSTS";
+/// Host folder with the service account's `token`, `ca.crt` and `namespace`.
+pub const CREDENTIALS_VARIABLE: &str = "EVENTLAB_SERVICE_ACCOUNT";
 
 /// Ties this process to the node that started it; does nothing when no node did.
 ///

@@ -3,9 +3,9 @@
 //! `logs/pods/NAMESPACE_POD_UID/CONTAINER/N.log`, N being the restart count; a line is `RFC3339Nano TEXT`. [`Logs`] is
 //! what the API reads them through.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,6 +120,25 @@ impl Logs {
         let _ = std::fs::remove_dir_all(folder);
     }
 
+    /// Removes the logs of pods whose uid is not among `present`.
+    pub(super) fn remove_strays(&self, present: &HashSet<String>) {
+        for entry in std::fs::read_dir(&self.root)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let name = entry.file_name();
+            let uid = name
+                .to_str()
+                .and_then(|name| name.rsplit('_').next())
+                .unwrap_or_default();
+            if !present.contains(uid) {
+                // As above.
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -191,9 +210,19 @@ fn instances(folder: &Path) -> Vec<u32> {
         .collect()
 }
 
+fn read_end(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(length);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The log of one container instance.
 #[derive(Debug)]
 pub struct ContainerLog {
+    path: PathBuf,
     state: Mutex<State>,
     limit: u64,
 }
@@ -216,6 +245,7 @@ impl ContainerLog {
             .mode(0o600)
             .open(path)?;
         Ok(ContainerLog {
+            path: path.to_path_buf(),
             state: Mutex::new(State {
                 file,
                 written: 0,
@@ -227,6 +257,28 @@ impl ContainerLog {
 
     fn close(&self) {
         self.lock().growth = None;
+    }
+
+    /// The end of the log without its times, as the kubelet takes it for a termination message: at most 80 lines and
+    /// 2048 bytes.
+    pub(super) fn tail(&self) -> String {
+        let Ok(bytes) = read_end(&self.path, 16 * 1024) else {
+            return String::new();
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|line| line.1)
+            .collect();
+        let mut tail = lines
+            .get(lines.len().saturating_sub(80)..)
+            .unwrap_or_default()
+            .join("\n");
+        while tail.len() > 2048 {
+            tail.remove(0);
+        }
+        tail
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
