@@ -224,9 +224,24 @@ fn run(trail: &Trail<'_>) -> Cell {
         .first()
         .and_then(|(phase, _)| reason::of_phase(phase))
     {
-        Some(reason) => no(reason, reason.text(), &facts),
+        Some(reason) => match conflict(trail) {
+            // The workload says why it failed: its row is the better reason, on the same layer.
+            Some(attempt) => {
+                let facts: Vec<&Fact> = facts.into_iter().chain([attempt]).collect();
+                no(Reason::Conflict, reason.text(), &facts)
+            }
+            None => no(reason, reason.text(), &facts),
+        },
         None => Cell::default(),
     }
+}
+
+fn conflict<'a>(trail: &Trail<'a>) -> Option<&'a Fact> {
+    let is_conflict = |fact: &&Fact| {
+        matches!(&fact.observation, Observation::LedgerAttempt { outcome, .. }
+            if reason::of_attempt(outcome) == Some(Reason::Conflict))
+    };
+    trail.attempts.iter().copied().find(is_conflict)
 }
 
 fn effect(trail: &Trail<'_>) -> Cell {

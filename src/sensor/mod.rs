@@ -2,23 +2,28 @@
 //!
 //! Called from above through `Filter::compile` and `Filter::evaluate`, `parameters` and `validate`.
 
+pub mod conditions;
 mod context;
 mod data;
-#[allow(dead_code)]
 mod decode;
 mod event;
 mod explain;
 mod filter;
+mod go_json;
 pub mod json;
+mod lua;
 pub mod number;
-#[allow(dead_code)]
+pub mod parameters;
 pub mod path;
 mod payload;
+pub mod printf;
 pub mod regex;
-#[allow(dead_code)]
+pub mod script;
+pub mod set;
 mod spec;
-#[allow(dead_code)]
 mod time;
+pub mod trigger;
+pub mod validate;
 
 pub use decode::DecodeError;
 pub use event::Event;

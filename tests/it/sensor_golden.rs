@@ -1,5 +1,6 @@
 //! Filters, scalars and paths against answers measured on the real components (`tests/golden/README.md`).
 
+use eventlab::sensor::parameters::{self, ParameterError};
 use eventlab::sensor::{CompileError, Event, Filter, number};
 use serde_json::Value;
 
@@ -187,4 +188,52 @@ fn floats_are_written_as_go() {
         ];
         assert_eq!(got.as_slice(), &parts[1..], "{line}");
     }
+}
+
+#[test]
+fn parameters_are_applied_as_argo_events() {
+    let all = lines("parameters.jsonl");
+    let (mut held, mut left_out, mut with_template) = (0, 0, 0);
+    let mut wrong = Vec::new();
+    for line in &all {
+        let template = |parameter: &Value| {
+            ["dataTemplate", "contextTemplate"]
+                .iter()
+                .any(|name| !text(&parameter["src"], name).is_empty())
+        };
+        with_template += usize::from(line["params"].as_array().unwrap().iter().any(template));
+        let events = line["events"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, of)| (name.clone(), event(of)))
+            .collect();
+        let got = match parameters::apply(&line["params"], &events, &line["object"]) {
+            Ok(object) => serde_json::json!({ "object": object }),
+            Err(ParameterError::Unsupported(_)) => {
+                left_out += 1;
+                continue;
+            }
+            Err(error) => serde_json::json!({ "error": error.to_string() }),
+        };
+        if got == line["want"] {
+            held += 1;
+        } else {
+            wrong.push(format!(
+                "{} {}\n  want {}\n  got  {got}",
+                line["id"], line["params"], line["want"]
+            ));
+        }
+    }
+    println!(
+        "parameters: {} lines, {held} hold, {left_out} left out",
+        all.len()
+    );
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(12)].join("\n")
+    );
+    assert_eq!(left_out, with_template);
 }

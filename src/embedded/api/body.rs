@@ -1,10 +1,12 @@
 //! Request bodies: media types, bounded parsing, and the checks that come before anything else.
 
 use http::HeaderMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::convert;
 use super::object;
+use super::protobuf;
 use super::registry::{Kind, Storage};
 use super::request::content_type;
 use super::status::{Cause, Failure};
@@ -38,6 +40,9 @@ pub fn parse(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Failure> {
         | "application/x-yaml"
         | "text/yaml"
         | "application/apply-patch+yaml" => yaml(bytes),
+        "application/vnd.kubernetes.protobuf" => {
+            protobuf::decode(bytes).map_err(|error| Failure::bad_request(error.to_string()))
+        }
         _ => Err(Failure::unsupported_media_type(ACCEPTED)),
     }
 }
@@ -127,7 +132,7 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Value, String> {
             "the object is nested deeper than {MAX_DEPTH} levels"
         ));
     }
-    match kind.decode {
+    let value = match kind.decode {
         Some(decode) => {
             let value = decode(quantities(value)).map_err(|error| error.to_string())?;
             match kind.storage {
@@ -135,13 +140,13 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Value, String> {
                 Storage::Own | Storage::Virtual => Ok(value),
             }
         }
-        None => custom(value),
-    }
+        None => custom(kind, value),
+    };
+    value.map(without_empty_metadata)
 }
 
-/// Custom kinds: `metadata` is typed, `spec` and `status` are kept as they are, other top-level fields fall out.
-fn custom(value: Value) -> Result<Value, String> {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+/// Custom kinds: `metadata` is typed, the fields of the definition are kept as they are, others fall out.
+fn custom(kind: &Kind, value: Value) -> Result<Value, String> {
     let Value::Object(mut map) = value else {
         return Err("not an object".to_owned());
     };
@@ -151,7 +156,26 @@ fn custom(value: Value) -> Result<Value, String> {
     let metadata =
         serde_json::to_value(metadata.unwrap_or_default()).map_err(|error| error.to_string())?;
     map.insert("metadata".to_owned(), metadata);
+    map.retain(|key, _| {
+        matches!(key.as_str(), "apiVersion" | "kind" | "metadata")
+            || kind.body.contains(&key.as_str())
+    });
     Ok(Value::Object(map))
+}
+
+/// Empty maps and lists of `metadata` are left out, as Go leaves them out.
+fn without_empty_metadata(mut value: Value) -> Value {
+    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let empty = match value.pointer(&format!("/metadata/{key}")) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            _ => false,
+        };
+        if empty {
+            object::remove_meta(&mut value, key);
+        }
+    }
+    value
 }
 
 /// Quantities may be written as numbers; the typed structs take only strings.

@@ -5,6 +5,7 @@ mod delete;
 mod read;
 mod subresources;
 mod update;
+mod virtual_kinds;
 
 use std::sync::Arc;
 
@@ -164,7 +165,7 @@ pub async fn handle(call: Call) -> Answer {
         return subresources::handle(call).await;
     }
     if call.kind.storage == Storage::Virtual {
-        return subresources::review(&call);
+        return virtual_kinds::handle(&call);
     }
     if call.kind.namespaced
         && call.attributes.namespace.is_empty()

@@ -18,6 +18,7 @@ pub mod logs;
 mod object;
 mod patch;
 mod private_file;
+pub mod protobuf;
 pub mod rbac;
 mod registry;
 mod represent;

@@ -36,16 +36,15 @@ impl PatchType {
             "application/merge-patch+json" => Ok(PatchType::Merge),
             "application/apply-patch+yaml" => Ok(PatchType::Apply),
             "application/strategic-merge-patch+json" if !custom => Ok(PatchType::Strategic),
+            _ if custom => Err(Failure::unsupported_media_type(&[
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                "application/apply-patch+yaml",
+            ])),
             _ => {
-                let mut accepted = vec![
-                    "application/json-patch+json",
-                    "application/merge-patch+json",
-                ];
-                if !custom {
-                    accepted.push("application/strategic-merge-patch+json");
-                }
-                accepted.push("application/apply-patch+yaml");
-                Err(Failure::unsupported_media_type(&accepted))
+                let text = "415: Unsupported Media Type";
+                let details = Some(serde_json::Map::new());
+                Err(Failure::status(415, "UnsupportedMediaType", text, details))
             }
         }
     }

@@ -68,6 +68,8 @@ pub struct Kind {
     pub storage: Storage,
     /// Defined by a CustomResourceDefinition.
     pub custom: bool,
+    /// Top-level fields of a custom kind beside apiVersion, kind and metadata.
+    pub body: &'static [&'static str],
     /// Carries `metadata.generation`.
     pub generation: bool,
     /// `None`: custom kinds, decoded by their metadata alone.

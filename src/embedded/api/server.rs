@@ -16,6 +16,7 @@ use super::body::MAX_BODY;
 use super::discovery;
 use super::handlers::{self, Call, create};
 use super::history::Limits;
+use super::logs::PodLogs;
 use super::object;
 use super::rbac::{self, Policy};
 use super::registry::{self, Kind};
@@ -29,10 +30,12 @@ use super::store::{DatabaseError, Interest, OpenError, Place, Store, Stored};
 const KEY_LENGTH: usize = 32;
 
 /// What may be chosen about an API server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// How much a watch may catch up.
     pub history: Limits,
+    /// Where container logs are read; may also be given later by [`ApiServer::set_pod_logs`].
+    pub pod_logs: Option<Arc<dyn PodLogs>>,
 }
 
 /// The API server over one `cluster.db`.
@@ -41,6 +44,7 @@ pub struct ApiServer {
     authenticator: Authenticator,
     /// The rules in force, with the resourceVersion of the last change that they contain.
     policy: Mutex<Option<(u64, Arc<Policy>)>>,
+    pod_logs: Mutex<Option<Arc<dyn PodLogs>>>,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -61,6 +65,7 @@ impl ApiServer {
             store: Arc::new(store),
             authenticator: Authenticator::new(&key),
             policy: Mutex::new(None),
+            pod_logs: Mutex::new(options.pod_logs),
         };
         let server = Arc::new(server);
         if server.store.counter() == 0 {
@@ -141,6 +146,18 @@ impl ApiServer {
 
     pub(super) fn shared_store(&self) -> Arc<Store> {
         Arc::clone(&self.store)
+    }
+
+    /// Tells the API where container logs are read.
+    pub fn set_pod_logs(&self, logs: Arc<dyn PodLogs>) {
+        *self.pod_logs.lock().unwrap_or_else(PoisonError::into_inner) = Some(logs);
+    }
+
+    pub(super) fn pod_logs(&self) -> Option<Arc<dyn PodLogs>> {
+        self.pod_logs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Issues and checks the tokens of this cluster.

@@ -333,9 +333,12 @@ impl FailureStatus {
     fn body(&self) -> Value {
         let mut body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason,
+            "message": self.message,
         });
         if let Value::Object(map) = &mut body {
+            if !self.reason.is_empty() {
+                map.insert("reason".to_owned(), Value::from(&*self.reason));
+            }
             if let Some(details) = &self.details {
                 map.insert("details".to_owned(), Value::Object(details.clone()));
             }

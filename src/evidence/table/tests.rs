@@ -244,7 +244,8 @@ fn nothing_on_the_bus_needs_an_answer_and_a_complete_read() {
 #[test]
 fn facts_of_nowhere_prove_nothing() {
     let request = Request::new(1, Fate::Applied);
-    let spoiled: [(&str, fn(&mut Fact)); 4] = [
+    type Spoil = fn(&mut Fact);
+    let spoiled: [(&str, Spoil); 4] = [
         ("no attempt", |fact| fact.attempt = 0),
         ("an older attempt", |fact| fact.attempt = 7),
         ("another lab", |fact| fact.lab = "regex".to_owned()),

@@ -4,8 +4,11 @@ use serde_json::{Value, json};
 
 use super::update::{self, Part, Stop};
 use super::{Answer, Call, body, read, value_of};
+use crate::embedded::api::logs;
 use crate::embedded::api::object;
+use crate::embedded::api::reviews;
 use crate::embedded::api::status::{Cause, Failure, json_response};
+use crate::embedded::api::store::Place;
 
 /// Carries out a request for a subresource.
 pub(super) async fn handle(call: Call) -> Answer {
@@ -22,11 +25,49 @@ pub(super) async fn handle(call: Call) -> Answer {
         "status" | "finalize" => whole(&call),
         "scale" => scale(&call),
         "binding" => binding(&call),
+        "token" => token(&call),
+        "log" => log(&call).await,
         _ => Err(Failure::bad_request(format!(
             "{} is not offered by the embedded cluster",
             sub.name
         ))),
     }
+}
+
+/// A token for the service account.
+fn token(call: &Call) -> Answer {
+    let account = value_of(&*call.current()?)?;
+    let sent = body::parse(&call.headers, &call.body)?;
+    let pod = |name: &str| bound_pod(call, name);
+    let answer = reviews::token_request(&sent, &account, call.api.authenticator(), &pod)?;
+    Ok(json_response(201, answer.to_string()))
+}
+
+fn bound_pod(call: &Call, name: &str) -> Option<reviews::BoundPod> {
+    let place = Place {
+        bucket: "pods",
+        namespace: call.namespace(),
+        name,
+    };
+    let stored = call.api.store().get(place)?;
+    let pod = stored.value().ok()?;
+    let account = pod.pointer("/spec/serviceAccountName")?.as_str()?;
+    Some(reviews::BoundPod {
+        uid: stored.head.uid.to_string(),
+        service_account: account.to_owned(),
+    })
+}
+
+/// The log of a container, from whoever runs the pods.
+async fn log(call: &Call) -> Answer {
+    let pod = value_of(&*call.current()?)?;
+    let Some(logs) = call.api.pod_logs() else {
+        return Err(Failure::bad_request(
+            "no node is running, so there are no container logs; start the cluster's node and try again",
+        ));
+    };
+    let parameter = |key: &str| call.query.get(key).map(str::to_owned);
+    Ok(logs::answer(&pod, parameter, &*logs).await?)
 }
 
 fn whole(call: &Call) -> Answer {
@@ -36,14 +77,6 @@ fn whole(call: &Call) -> Answer {
         "patch" => update::patch(call),
         _ => Err(Failure::method_not_allowed()),
     }
-}
-
-/// A review: answered on the spot.
-pub(super) fn review(call: &Call) -> Answer {
-    if call.attributes.verb != "create" {
-        return Err(Failure::method_not_allowed());
-    }
-    Err(Failure::method_not_allowed())
 }
 
 /// Puts a pod on a node.

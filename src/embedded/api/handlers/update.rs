@@ -348,25 +348,36 @@ fn patched(
         PatchType::Apply if call.kind.custom => patch::merge(shown, patch)?,
         PatchType::Apply => patch::strategic_merge(shown, patch)?,
     };
+    check_kind(call.kind, &new)?;
     let new = body::object(call.kind, new)?;
     check_identity(call, &new)?;
-    let new = body::normalize(call.kind, new).map_err(|why| {
-        Failure::invalid_as(
-            "",
-            "",
-            "",
-            vec![Cause {
-                reason: "FieldValueInvalid",
-                field: "patch".to_owned(),
-                message: format!("Invalid value: {why}"),
-            }],
-        )
-    })?;
+    let new = body::normalize(call.kind, new).map_err(|why| bad_patch(&why))?;
     let version = object::meta(&new, "resourceVersion");
     if !version.is_empty() && version != current.rv.to_string() {
         return Err(Failure::modified(call.kind, &call.attributes.name));
     }
     Ok(new)
+}
+
+fn bad_patch(why: &str) -> Failure {
+    let cause = Cause {
+        reason: "FieldValueInvalid",
+        field: "patch".to_owned(),
+        message: format!("Invalid value: {why}"),
+    };
+    Failure::invalid_as("", "", "", vec![cause])
+}
+
+/// A patch may not make another kind of a built-in object; custom kinds word it themselves.
+fn check_kind(kind: &Kind, new: &Value) -> Result<(), Failure> {
+    let found = new.get("kind").and_then(Value::as_str).unwrap_or("");
+    if kind.custom || found.is_empty() || found == kind.kind {
+        return Ok(());
+    }
+    let version = kind.api_version();
+    Err(bad_patch(&format!(
+        "no kind {found:?} is registered for version {version:?}"
+    )))
 }
 
 fn check_apply(call: &Call, patch: &Value) -> Result<(), Failure> {

@@ -84,7 +84,13 @@ fn merge_map<'p>(
     }
     retain_keys(&mut object, patch)?;
     for (key, value) in patch {
-        if key == "$patch" || key == "$retainKeys" || key.starts_with("$setElementOrder/") {
+        if key == "$patch" || key == "$retainKeys" {
+            continue;
+        }
+        if let Some(field) = key.strip_prefix("$setElementOrder/") {
+            if !patch.contains_key(field) {
+                reorder(&mut object, field, value, path);
+            }
             continue;
         }
         if let Some(field) = key.strip_prefix("$deleteFromPrimitiveList/") {
@@ -154,6 +160,21 @@ fn retain_keys(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> R
     Ok(())
 }
 
+/// Reorders a list that the patch does not change otherwise.
+fn reorder<'p>(object: &mut Map<String, Value>, field: &'p str, order: &Value, path: &[&'p str]) {
+    let (Some(Value::Array(list)), Some(order)) = (object.get_mut(field), order.as_array()) else {
+        return;
+    };
+    let before = std::mem::take(list);
+    *list = match list_key(path, field) {
+        ListKind::Atomic => before,
+        ListKind::Set => ordered(before.clone(), order, &before, |item| Some(item.clone())),
+        ListKind::Keyed(key) => ordered(before.clone(), order, &before, |item| {
+            item.get(key).cloned()
+        }),
+    };
+}
+
 fn delete_values(object: &mut Map<String, Value>, field: &str, values: &Value) {
     if let (Some(Value::Array(list)), Some(values)) = (object.get_mut(field), values.as_array()) {
         list.retain(|item| !values.contains(item));
@@ -169,14 +190,31 @@ fn merge_list<'p>(
 ) -> Result<Vec<Value>, Failure> {
     match list_key(path, field) {
         ListKind::Atomic => Ok(new.to_vec()),
-        ListKind::Set => Ok(ordered(merge_set(old, new), order, |item| {
-            Some(item.clone())
-        })),
+        ListKind::Set => {
+            let before = old.clone();
+            let merged = merge_set(old, new);
+            let order = order.map_or(new, Vec::as_slice);
+            Ok(ordered(merged, order, &before, |item| Some(item.clone())))
+        }
         ListKind::Keyed(key) => {
+            if replaces(new, key) {
+                let fresh = new.iter().filter(|item| directive(item).is_none());
+                return Ok(fresh.cloned().collect());
+            }
+            let before = old.clone();
             let merged = within(path, field, |path| merge_keyed(old, new, key, path))?;
-            Ok(ordered(merged, order, |item| item.get(key).cloned()))
+            let order = order.map_or(new, Vec::as_slice);
+            Ok(ordered(merged, order, &before, |item| {
+                item.get(key).cloned()
+            }))
         }
     }
+}
+
+/// True if the patch replaces the list as a whole, by an element that is nothing but the directive.
+fn replaces(new: &[Value], key: &str) -> bool {
+    new.iter()
+        .any(|item| directive(item) == Some("replace") && item.get(key).is_none())
 }
 
 fn merge_set(mut old: Vec<Value>, new: &[Value]) -> Vec<Value> {
@@ -198,13 +236,6 @@ fn merge_keyed<'p>(
     key: &'static str,
     path: &mut Vec<&'p str>,
 ) -> Result<Vec<Value>, Failure> {
-    if new
-        .iter()
-        .any(|item| directive(item) == Some("replace") && item.get(key).is_none())
-    {
-        let fresh = new.iter().filter(|item| directive(item).is_none());
-        return Ok(fresh.cloned().collect());
-    }
     for item in new {
         let Value::Object(map) = item else {
             return Err(bad(format!(
@@ -218,9 +249,16 @@ fn merge_keyed<'p>(
             )));
         };
         let at = old.iter().position(|have| have.get(key) == Some(wanted));
-        if directive(item) == Some("delete") {
-            old.retain(|have| have.get(key) != Some(wanted));
-            continue;
+        match directive(item) {
+            Some("delete") => {
+                old.retain(|have| have.get(key) != Some(wanted));
+                continue;
+            }
+            Some("merge") => {
+                let text = "merging lists cannot yet be specified in the patch";
+                return Err(Failure::status(500, "", text, None));
+            }
+            _ => {}
         }
         match at.and_then(|at| old.get_mut(at)) {
             Some(slot) => {
@@ -249,40 +287,34 @@ fn go_map(map: &Map<String, Value>) -> String {
     format!("map[{}]", parts.join(" "))
 }
 
-/// Brings elements into the order that the patch names; the others keep their place relative to what was there.
+/// Brings merged elements into order: those that `order` names in its order, the others between them where the
+/// list had them before (`normalizeElementOrder` upstream).
 fn ordered(
-    items: Vec<Value>,
-    order: Option<&Vec<Value>>,
+    merged: Vec<Value>,
+    order: &[Value],
+    before: &[Value],
     key: impl Fn(&Value) -> Option<Value>,
 ) -> Vec<Value> {
-    let Some(order) = order else { return items };
-    let wanted: Vec<Option<Value>> = order
-        .iter()
-        .map(|item| {
-            if item.is_object() {
-                key(item)
-            } else {
-                Some(item.clone())
-            }
-        })
-        .collect();
-    let rank = |item: &Value| {
-        let have = key(item);
-        wanted.iter().position(|one| one.is_some() && *one == have)
+    let place = |list: &[Value], item: &Value| {
+        let wanted = key(item);
+        list.iter().position(|one| key(one) == wanted)
     };
-    let mut named: Vec<(usize, Value)> = Vec::new();
-    let mut others: Vec<(usize, Value)> = Vec::new();
-    for (index, item) in items.into_iter().enumerate() {
-        match rank(&item) {
-            Some(rank) => named.push((rank, item)),
-            None => others.push((index, item)),
-        }
+    let (mut named, mut others): (Vec<Value>, Vec<Value>) = merged
+        .into_iter()
+        .partition(|item| place(order, item).is_some());
+    named.sort_by_key(|item| place(order, item));
+    others.sort_by_key(|item| place(before, item).unwrap_or(usize::MAX));
+    let mut out = Vec::with_capacity(named.len() + others.len());
+    let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
+    while let (Some(left), Some(right)) = (others.peek(), named.peek()) {
+        let first = match (place(before, left), place(before, right)) {
+            (Some(left), Some(right)) => left < right,
+            _ => false,
+        };
+        out.extend(if first { others.next() } else { named.next() });
     }
-    named.sort_by_key(|(rank, _)| *rank);
-    let mut out: Vec<Value> = named.into_iter().map(|(_, item)| item).collect();
-    for (index, item) in others {
-        out.insert(index.min(out.len()), item);
-    }
+    out.extend(named);
+    out.extend(others);
     out
 }
 

@@ -61,6 +61,7 @@ const fn built_in(
         subresources: &[],
         storage: Storage::Own,
         custom: false,
+        body: &[],
         generation: false,
         decode: Some(decode),
         fields: &[],
@@ -128,6 +129,7 @@ const fn argo(
         subresources: &[],
         storage: Storage::Own,
         custom: true,
+        body: &["spec", "status"],
         generation: true,
         decode: None,
         fields: &[],
@@ -708,12 +710,15 @@ fn argo_rows() -> Vec<Kind> {
             subresources: const { &[sub("status", "EventBus", STATUS)] },
             ..argo("EventBus", "eventbus", "eventbus", &["eb"])
         },
-        argo(
-            "WorkflowTaskResult",
-            "workflowtaskresults",
-            "workflowtaskresult",
-            &[],
-        ),
+        Kind {
+            body: &["message", "outputs", "phase", "progress"],
+            ..argo(
+                "WorkflowTaskResult",
+                "workflowtaskresults",
+                "workflowtaskresult",
+                &[],
+            )
+        },
         argo(
             "WorkflowTemplate",
             "workflowtemplates",
