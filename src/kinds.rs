@@ -21,7 +21,10 @@ pub const NAMESPACE: &str = "eventlab";
 pub const TRACE_HEADER: &str = "X-Eventlab-Trace";
 
 fn argo(kind: &str, plural: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("argoproj.io", "v1alpha1", kind), plural)
+    ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk("argoproj.io", "v1alpha1", kind),
+        plural,
+    )
 }
 
 /// `eventbus.argoproj.io` (its plural is `eventbus`).
@@ -58,4 +61,10 @@ pub fn workflow_template() -> ApiResource {
 #[must_use]
 pub fn workflow_task_result() -> ApiResource {
     argo("WorkflowTaskResult", "workflowtaskresults")
+}
+
+/// Environment variable that gives a child process the real port on 127.0.0.1 for its container port.
+#[must_use]
+pub fn real_port_variable(port: u16) -> String {
+    format!("EVENTLAB_PORT_{port}")
 }

@@ -4,14 +4,14 @@
 //! `tests/it/architecture.rs` keeps it so.
 
 pub mod cli;
-pub mod tui;
-pub mod report;
-pub mod runner;
-pub mod session;
-pub mod lab;
-pub mod evidence;
 pub mod cluster;
 pub mod embedded;
-pub mod sensor;
-pub mod ledger;
+pub mod evidence;
 pub mod kinds;
+pub mod lab;
+pub mod ledger;
+pub mod report;
+pub mod runner;
+pub mod sensor;
+pub mod session;
+pub mod tui;

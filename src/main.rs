@@ -1,3 +1,7 @@
 //! Parses arguments, picks an exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(eventlab::cli::run(std::env::args_os()))
+}

@@ -1,1 +1,122 @@
-//! One `kube::Client` to either cluster; reaching a Service; log following; access reviews; bus state.
+//! One `kube::Client` to either cluster; applying, reaching a Service, following logs, bus state, the ledger's view.
+//!
+//! The runner and everything above use [`Cluster`]; which cluster it is, is asked here alone.
+
+mod apply;
+mod bus;
+mod ledger;
+mod logs;
+mod manifest;
+mod reach;
+
+use std::sync::Arc;
+
+use kube::Client;
+
+use crate::embedded::bus::Bus;
+
+pub use apply::{Applied, ApplyError};
+pub use bus::{BusMessage, BusView};
+pub use ledger::{AttemptRow, EffectRow, LedgerView};
+pub use logs::{LogFollower, LogLine};
+pub use manifest::{Manifest, ManifestError};
+pub use reach::{Request, Response, SendError};
+
+/// What the rest of the program cannot know of the embedded cluster except through this.
+pub trait Host: Send + Sync {
+    /// The real address of a Service's port, while it can be reached.
+    fn service_address(
+        &self,
+        namespace: &str,
+        service: &str,
+        port: u16,
+    ) -> Option<std::net::SocketAddr>;
+    /// A connection to the namespace's bus.
+    fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>>;
+}
+
+/// A failure to look: never the learner's.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    #[error("cannot {action} {object}: {source}; is the cluster there? (`eventlab status`)")]
+    Api {
+        action: &'static str,
+        object: String,
+        #[source]
+        source: Box<kube::Error>,
+    },
+    #[error("service {service}:{port} cannot be reached: {reason}")]
+    Unreachable {
+        service: String,
+        port: u16,
+        reason: String,
+    },
+    #[error("the bus cannot be read: {0}")]
+    Bus(String),
+    #[error("the answer of {service} cannot be read: {reason}")]
+    Answer { service: String, reason: String },
+}
+
+impl LookError {
+    pub(crate) fn api(
+        action: &'static str,
+        object: impl Into<String>,
+    ) -> impl FnOnce(kube::Error) -> LookError {
+        let object = object.into();
+        move |source| LookError::Api {
+            action,
+            object,
+            source: Box::new(source),
+        }
+    }
+}
+
+/// Either cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    namespace: String,
+    name: String,
+    host: Arc<dyn Host>,
+}
+
+impl Cluster {
+    /// The embedded cluster, seen as a client sees any cluster.
+    #[must_use]
+    pub fn embedded(client: Client, namespace: &str, host: Arc<dyn Host>) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            name: "embedded".to_owned(),
+            host,
+        }
+    }
+
+    /// The client, as the identity that eventlab acts with.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The one namespace of the lab.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// `embedded`, or the name of the context.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How often state that cannot be watched may be looked at.
+    #[must_use]
+    pub fn look_interval(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(20)
+    }
+
+    pub(crate) fn host(&self) -> &dyn Host {
+        self.host.as_ref()
+    }
+}

@@ -1,1 +1,10 @@
 //! Carries effects out: apply, gate, send, collect; turns answers into messages.
+//!
+//! [`Driver`] owns a session's state and its files, and is what the screen and the shell drive.
+//! Below it, [`observer`] looks at the cluster and writes facts, [`work`] runs one effect after another.
+
+pub mod applying;
+pub mod expected;
+pub mod gate;
+pub mod matchers;
+pub mod sending;

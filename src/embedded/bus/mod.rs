@@ -1,6 +1,21 @@
 //! Streams, durable consumers and buckets with JetStream's rules.
 //!
 //! Called from the services through [`BusConnector`] and [`Bus`]; the monitor answers (`/jsz`) come from here too.
+//! [`engine::EmbeddedBus`] keeps everything in `bus.db`; [`host::BusHost`] is the bus pod's side and hands out
+//! connections in process; [`server`] and [`remote`] are the same over a socket, for children of this binary.
+
+pub mod engine;
+pub mod host;
+pub mod remote;
+pub mod server;
+
+mod consumer;
+mod monitor;
+mod protocol;
+mod signals;
+mod store;
+mod stream;
+mod subject;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +23,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 /// Why the bus did not do what was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BusError {
     #[error("the bus connection is closed")]
     Closed,
@@ -41,6 +57,7 @@ pub struct StoredMessage {
     /// `Nats-Msg-Id`.
     pub message_id: Option<String>,
     pub time: jiff::Timestamp,
+    #[serde(with = "protocol::base64_bytes")]
     pub payload: Vec<u8>,
 }
 
@@ -50,8 +67,16 @@ pub struct Delivery {
     pub message: StoredMessage,
     /// 1 on the first delivery.
     pub delivered: u64,
-    /// Names this delivery in [`Bus::ack`].
+    /// Names this delivery in [`Bus::ack`]; written as JetStream's reply subject.
     pub token: String,
+}
+
+impl Delivery {
+    /// How many deliveries the consumer has made, this one included; 0 when the token does not say.
+    #[must_use]
+    pub fn consumer_sequence(&self) -> u64 {
+        consumer::token_part(&self.token, 2).unwrap_or(0)
+    }
 }
 
 /// A durable pull consumer with explicit ack and deliver-new.
@@ -106,28 +131,86 @@ pub struct StreamConfig {
 /// A connection to a bus. Dropping it drops its waiting pulls without an ack.
 pub trait Bus: Send + Sync {
     fn ensure_stream(&self, config: StreamConfig) -> BoxFuture<'_, Result<StreamInfo, BusError>>;
-    fn publish<'a>(&'a self, subject: &'a str, message_id: &'a str, payload: Vec<u8>) -> BoxFuture<'a, Result<PublishAck, BusError>>;
+    fn publish<'a>(
+        &'a self,
+        subject: &'a str,
+        message_id: &'a str,
+        payload: Vec<u8>,
+    ) -> BoxFuture<'a, Result<PublishAck, BusError>>;
     /// Makes the consumer, or answers the one that is there.
-    fn ensure_consumer<'a>(&'a self, stream: &'a str, config: ConsumerConfig) -> BoxFuture<'a, Result<ConsumerInfo, BusError>>;
+    fn ensure_consumer<'a>(
+        &'a self,
+        stream: &'a str,
+        config: ConsumerConfig,
+    ) -> BoxFuture<'a, Result<ConsumerInfo, BusError>>;
     /// Fine if it is not there.
-    fn delete_consumer<'a>(&'a self, stream: &'a str, durable: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    fn delete_consumer<'a>(
+        &'a self,
+        stream: &'a str,
+        durable: &'a str,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     /// Waits up to `wait` for the next message; `None` when none came.
-    fn pull<'a>(&'a self, stream: &'a str, durable: &'a str, wait: Duration) -> BoxFuture<'a, Result<Option<Delivery>, BusError>>;
-    fn ack<'a>(&'a self, stream: &'a str, durable: &'a str, token: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    fn pull<'a>(
+        &'a self,
+        stream: &'a str,
+        durable: &'a str,
+        wait: Duration,
+    ) -> BoxFuture<'a, Result<Option<Delivery>, BusError>>;
+    fn ack<'a>(
+        &'a self,
+        stream: &'a str,
+        durable: &'a str,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     /// Restarts the ack wait of a delivery.
-    fn in_progress<'a>(&'a self, stream: &'a str, durable: &'a str, token: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    fn in_progress<'a>(
+        &'a self,
+        stream: &'a str,
+        durable: &'a str,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     fn stream_info<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Result<StreamInfo, BusError>>;
-    fn consumers<'a>(&'a self, stream: &'a str) -> BoxFuture<'a, Result<Vec<ConsumerInfo>, BusError>>;
+    fn consumers<'a>(
+        &'a self,
+        stream: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<ConsumerInfo>, BusError>>;
     /// Stored messages with a sequence above `after`, oldest first, at most `limit`.
-    fn messages<'a>(&'a self, stream: &'a str, after: u64, limit: usize) -> BoxFuture<'a, Result<Vec<StoredMessage>, BusError>>;
-    fn bucket_get<'a>(&'a self, bucket: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Vec<u8>>, BusError>>;
+    fn messages<'a>(
+        &'a self,
+        stream: &'a str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<StoredMessage>, BusError>>;
+    fn bucket_get<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, BusError>>;
     /// Makes the bucket if it is not there.
-    fn bucket_put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Vec<u8>) -> BoxFuture<'a, Result<(), BusError>>;
-    fn bucket_delete<'a>(&'a self, bucket: &'a str, key: &'a str) -> BoxFuture<'a, Result<(), BusError>>;
+    fn bucket_put<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        value: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
+    fn bucket_delete<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     /// Core publish without storage (election heartbeats).
-    fn signal<'a>(&'a self, subject: &'a str, payload: Vec<u8>) -> BoxFuture<'a, Result<(), BusError>>;
+    fn signal<'a>(
+        &'a self,
+        subject: &'a str,
+        payload: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), BusError>>;
     /// Core subscribe: what is signalled from now on.
-    fn listen<'a>(&'a self, subject: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Vec<u8>>, BusError>>;
+    fn listen<'a>(
+        &'a self,
+        subject: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Vec<u8>>, BusError>>;
+    /// Cancelled once the connection is lost; a lost connection never comes back.
+    fn closed(&self) -> CancellationToken;
 }
 
 /// Connects to the bus behind a URL such as `nats://eventbus-default-js-svc.eventlab.svc:4222`.
@@ -136,5 +219,14 @@ pub struct BusConnector(pub Arc<dyn ConnectBus>);
 
 /// Resolves a bus URL through the address book and connects.
 pub trait ConnectBus: Send + Sync {
-    fn connect<'a>(&'a self, url: &'a str, credentials: Option<&'a str>) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>>;
+    fn connect<'a>(
+        &'a self,
+        url: &'a str,
+        credentials: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>>;
+
+    /// The bus of this process, for the pod that serves it; `None` where the bus runs elsewhere.
+    fn host(&self) -> Option<Arc<host::BusHost>> {
+        None
+    }
 }

@@ -4,7 +4,7 @@
 //! process and as a child of this binary.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use tokio::net::TcpListener;
@@ -68,6 +68,49 @@ pub trait PortBinder: Send + Sync {
     fn bind(&self, port: u16) -> BoxFuture<'_, std::io::Result<TcpListener>>;
 }
 
+/// Files of a container's volume mounts (mounted Secrets and ConfigMaps).
+pub trait ContainerFiles: Send + Sync {
+    /// Reads the file at `path` as the container sees it; `NotFound` when no mount holds it.
+    fn read<'a>(&'a self, path: &'a str) -> BoxFuture<'a, std::io::Result<Vec<u8>>>;
+}
+
+/// A container without mounts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl ContainerFiles for NoFiles {
+    fn read<'a>(&'a self, _path: &'a str) -> BoxFuture<'a, std::io::Result<Vec<u8>>> {
+        Box::pin(async { Err(std::io::Error::from(std::io::ErrorKind::NotFound)) })
+    }
+}
+
+/// What a container says about its end: the content of its `terminationMessagePath`.
+#[derive(Clone, Debug, Default)]
+pub struct TerminationMessage(Arc<Mutex<String>>);
+
+impl TerminationMessage {
+    /// Longest text that is kept, in bytes, as the kubelet keeps it.
+    pub const MAX: usize = 4096;
+
+    /// Replaces the text; what is over the limit is cut.
+    pub fn set(&self, text: &str) {
+        let end = (0..=Self::MAX.min(text.len()))
+            .rev()
+            .find(|end| text.is_char_boundary(*end));
+        let text = text.get(..end.unwrap_or(0)).unwrap_or_default();
+        text.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The text, empty when nothing was said.
+    #[must_use]
+    pub fn get(&self) -> String {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
 /// Everything a service may use.
 #[derive(Clone)]
 pub struct ServiceContext {
@@ -84,6 +127,10 @@ pub struct ServiceContext {
     /// Connects to the bus that the pod's configuration names.
     pub bus: BusConnector,
     pub ports: Arc<dyn PortBinder>,
+    /// The container's mounted files.
+    pub files: Arc<dyn ContainerFiles>,
+    /// Reported with the exit code as the container's termination message.
+    pub termination: TerminationMessage,
     /// Cancelled on SIGTERM.
     pub terminate: CancellationToken,
     /// Exits of the other containers of the pod, by name (the executor waits for `main`).

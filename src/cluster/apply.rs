@@ -1,0 +1,404 @@
+//! Applying an object so that what it no longer says is gone, and nothing that is not ours is touched.
+//!
+//! Create, or replace under the resourceVersion that was read. A hash of what was applied, kept as an annotation, tells
+//! an unchanged object without a write.
+
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::manifest::text;
+use super::{Cluster, Manifest};
+use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
+
+const APPLIED_ANNOTATION: &str = "eventlab.dev/applied";
+/// Conflicts are retried on the fresh object this often.
+const TRIES: usize = 5;
+
+/// What apply did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    Created,
+    Configured,
+    Unchanged,
+}
+
+/// Why an object was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    #[error("{object}: kind {kind} is not one the lab applies")]
+    UnknownKind { object: String, kind: String },
+    #[error(
+        "{object} is there and does not carry {MANAGED_BY_LABEL}={MANAGED_BY}: it is not the lab's, and is left alone. Delete or rename it"
+    )]
+    NotOurs { object: String },
+    #[error("{object} is for namespace {namespace}; the lab changes only its own")]
+    ForeignNamespace { object: String, namespace: String },
+    #[error("the API server refused {object}: {message}")]
+    Refused { object: String, message: String },
+    #[error("cannot apply {object}: {message}; is the cluster there? (`eventlab status`)")]
+    Unavailable { object: String, message: String },
+}
+
+/// Kinds a lab may apply: api version, kind, plural, namespaced.
+const KINDS: &[(&str, &str, &str, bool)] = &[
+    ("v1", "Namespace", "namespaces", false),
+    ("v1", "ConfigMap", "configmaps", true),
+    ("v1", "Secret", "secrets", true),
+    ("v1", "Service", "services", true),
+    ("v1", "ServiceAccount", "serviceaccounts", true),
+    (
+        "v1",
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        true,
+    ),
+    ("apps/v1", "Deployment", "deployments", true),
+    ("rbac.authorization.k8s.io/v1", "Role", "roles", true),
+    (
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        "rolebindings",
+        true,
+    ),
+    ("argoproj.io/v1alpha1", "EventBus", "eventbus", true),
+    ("argoproj.io/v1alpha1", "EventSource", "eventsources", true),
+    ("argoproj.io/v1alpha1", "Sensor", "sensors", true),
+    (
+        "argoproj.io/v1alpha1",
+        "WorkflowTemplate",
+        "workflowtemplates",
+        true,
+    ),
+    ("argoproj.io/v1alpha1", "Workflow", "workflows", true),
+];
+
+impl Cluster {
+    /// Applies one object of the lab; adds the lab's label and namespace.
+    ///
+    /// # Errors
+    /// Foreign objects and namespaces, unknown kinds, what the API server refuses, and an API that cannot be asked.
+    pub async fn apply(&self, manifest: &Manifest) -> Result<Applied, ApplyError> {
+        let title = manifest.title();
+        let (api, namespaced) = self.api_for(&manifest.object, &title)?;
+        let desired = self.desired(&manifest.object, namespaced, &title)?;
+        for _ in 0..TRIES {
+            match self.apply_once(&api, &desired, &title).await {
+                Err(Retry::Again) => {}
+                Err(Retry::Final(error)) => return Err(error),
+                Ok(applied) => return Ok(applied),
+            }
+        }
+        Err(ApplyError::Unavailable {
+            object: title,
+            message: format!("somebody else changed it {TRIES} times meanwhile"),
+        })
+    }
+
+    fn api_for(
+        &self,
+        object: &Value,
+        title: &str,
+    ) -> Result<(Api<DynamicObject>, bool), ApplyError> {
+        let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+        let known = KINDS.iter().find(|(known_version, known_kind, ..)| {
+            *known_version == version && *known_kind == kind
+        });
+        let Some((_, _, plural, namespaced)) = known else {
+            return Err(ApplyError::UnknownKind {
+                object: title.to_owned(),
+                kind: format!("{version} {kind}"),
+            });
+        };
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+        Ok((
+            api(
+                self.client().clone(),
+                self.namespace(),
+                &resource,
+                *namespaced,
+            ),
+            *namespaced,
+        ))
+    }
+
+    fn desired(&self, object: &Value, namespaced: bool, title: &str) -> Result<Value, ApplyError> {
+        let mut object = object.clone();
+        let stated = text(&object, "/metadata/namespace").to_owned();
+        if namespaced && !stated.is_empty() && stated != self.namespace() {
+            return Err(ApplyError::ForeignNamespace {
+                object: title.to_owned(),
+                namespace: stated,
+            });
+        }
+        if !namespaced && text(&object, "/metadata/name") != self.namespace() {
+            return Err(ApplyError::ForeignNamespace {
+                object: title.to_owned(),
+                namespace: text(&object, "/metadata/name").to_owned(),
+            });
+        }
+        let hash = format!(
+            "{:x}",
+            HexDigest(Sha256::digest(object.to_string().as_bytes()).into())
+        );
+        if let Value::Object(map) = &mut object {
+            edit(map, "metadata", |metadata| {
+                if namespaced {
+                    metadata.insert("namespace".to_owned(), json!(self.namespace()));
+                }
+                edit(metadata, "labels", |labels| {
+                    labels.insert(MANAGED_BY_LABEL.to_owned(), json!(MANAGED_BY));
+                });
+                edit(metadata, "annotations", |annotations| {
+                    annotations.insert(APPLIED_ANNOTATION.to_owned(), json!(hash));
+                });
+            });
+        }
+        Ok(object)
+    }
+
+    async fn apply_once(
+        &self,
+        api: &Api<DynamicObject>,
+        desired: &Value,
+        title: &str,
+    ) -> Result<Applied, Retry> {
+        let name = text(desired, "/metadata/name");
+        let live = api
+            .get_opt(name)
+            .await
+            .map_err(|error| failed(title, &error))?;
+        let Some(live) = live else {
+            let object = serde_json::from_value(desired.clone())
+                .map_err(|error| refused(title, error.to_string()))?;
+            return match api.create(&PostParams::default(), &object).await {
+                Ok(_) => Ok(Applied::Created),
+                Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                    Err(Retry::Again)
+                }
+                Err(error) => Err(failed(title, &error)),
+            };
+        };
+        if live
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(MANAGED_BY_LABEL))
+            .map(String::as_str)
+            != Some(MANAGED_BY)
+        {
+            return Err(Retry::Final(ApplyError::NotOurs {
+                object: title.to_owned(),
+            }));
+        }
+        let wanted_hash = text(desired, "/metadata/annotations/eventlab.dev~1applied");
+        let live_hash = live
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(APPLIED_ANNOTATION));
+        let live =
+            serde_json::to_value(&live).map_err(|error| refused(title, error.to_string()))?;
+        if live_hash.is_some_and(|hash| hash == wanted_hash) && !drifted(&live, desired) {
+            return Ok(Applied::Unchanged);
+        }
+        let object = serde_json::from_value(replacement(&live, desired))
+            .map_err(|error| refused(title, error.to_string()))?;
+        match api.replace(name, &PostParams::default(), &object).await {
+            Ok(_) => Ok(Applied::Configured),
+            Err(kube::Error::Api(status)) if status.reason == "Conflict" => Err(Retry::Again),
+            Err(error) => Err(failed(title, &error)),
+        }
+    }
+}
+
+enum Retry {
+    Again,
+    Final(ApplyError),
+}
+
+fn refused(title: &str, message: String) -> Retry {
+    Retry::Final(ApplyError::Refused {
+        object: title.to_owned(),
+        message,
+    })
+}
+
+fn failed(title: &str, error: &kube::Error) -> Retry {
+    Retry::Final(match error {
+        kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429 => {
+            ApplyError::Refused {
+                object: title.to_owned(),
+                message: status.message.clone(),
+            }
+        }
+        other => ApplyError::Unavailable {
+            object: title.to_owned(),
+            message: other.to_string(),
+        },
+    })
+}
+
+fn api(
+    client: Client,
+    namespace: &str,
+    resource: &ApiResource,
+    namespaced: bool,
+) -> Api<DynamicObject> {
+    if namespaced {
+        Api::namespaced_with(client, namespace, resource)
+    } else {
+        Api::all_with(client, resource)
+    }
+}
+
+/// Somebody else may have changed the live object although our hash still stands on it.
+fn drifted(live: &Value, desired: &Value) -> bool {
+    let Some(desired) = desired.as_object() else {
+        return false;
+    };
+    desired
+        .iter()
+        .filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
+        .any(|(key, wanted)| !contains(live.get(key), wanted))
+}
+
+/// The live value holds everything that is wanted; defaults that a server adds do not count, list lengths do.
+fn contains(live: Option<&Value>, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Some(Value::Object(live)), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, value)| contains(live.get(key), value)),
+        (Some(Value::Array(live)), Value::Array(wanted)) => {
+            live.len() == wanted.len()
+                && live
+                    .iter()
+                    .zip(wanted)
+                    .all(|(live, wanted)| contains(Some(live), wanted))
+        }
+        (Some(live), wanted) => live == wanted,
+        (None, wanted) => wanted.is_null(),
+    }
+}
+
+/// The desired object with what the server owns taken from the live one.
+fn replacement(live: &Value, desired: &Value) -> Value {
+    let mut object = desired.as_object().cloned().unwrap_or_default();
+    let live_metadata = live.get("metadata").cloned().unwrap_or_default();
+    edit(&mut object, "metadata", |metadata| {
+        keep_metadata(metadata, &live_metadata)
+    });
+    if let Some(status) = live.get("status") {
+        object.entry("status").or_insert_with(|| status.clone());
+    }
+    let kept: &[&str] = match text(desired, "/kind") {
+        "Service" => &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"],
+        "PersistentVolumeClaim" => &[
+            "volumeName",
+            "storageClassName",
+            "volumeMode",
+            "accessModes",
+            "resources",
+        ],
+        _ => &[],
+    };
+    if !kept.is_empty() {
+        edit(&mut object, "spec", |spec| {
+            keep(spec, live.get("spec"), kept)
+        });
+    }
+    if let Some(secrets) = live.get("secrets") {
+        object.entry("secrets").or_insert_with(|| secrets.clone());
+    }
+    Value::Object(object)
+}
+
+fn keep_metadata(metadata: &mut Map<String, Value>, live: &Value) {
+    keep(
+        metadata,
+        Some(live),
+        &["resourceVersion", "uid", "ownerReferences", "finalizers"],
+    );
+    for field in ["labels", "annotations"] {
+        let kept = live
+            .get(field)
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        edit(metadata, field, |target| {
+            for (key, value) in kept {
+                target.entry(key).or_insert(value);
+            }
+        });
+    }
+}
+
+/// Fields that the server filled in or that cannot change.
+fn keep(target: &mut Map<String, Value>, live: Option<&Value>, fields: &[&str]) {
+    for field in fields {
+        if let Some(value) = live.and_then(|live| live.get(*field)) {
+            target.insert((*field).to_owned(), value.clone());
+        }
+    }
+}
+
+/// Edits a field that must be an object; anything else in its place is replaced by one.
+fn edit(map: &mut Map<String, Value>, field: &str, change: impl FnOnce(&mut Map<String, Value>)) {
+    let mut inner = match map.get_mut(field).map(Value::take) {
+        Some(Value::Object(inner)) => inner,
+        _ => Map::new(),
+    };
+    change(&mut inner);
+    map.insert(field.to_owned(), Value::Object(inner));
+}
+
+struct HexDigest([u8; 32]);
+
+impl std::fmt::LowerHex for HexDigest {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replacement_drops_what_is_no_longer_said_and_keeps_what_the_server_owns() {
+        let live = json!({"kind": "Service", "metadata": {"resourceVersion": "7", "uid": "u", "labels": {"a": "b"}}, "spec": {"clusterIP": "10.0.0.1", "ports": [1, 2]}, "status": {"x": 1}});
+        let desired = json!({"kind": "Service", "metadata": {"name": "s", "labels": {"c": "d"}}, "spec": {"ports": [1]}});
+        let object = replacement(&live, &desired);
+        assert_eq!(
+            object["spec"],
+            json!({"ports": [1], "clusterIP": "10.0.0.1"})
+        );
+        assert_eq!(object["metadata"]["labels"], json!({"c": "d", "a": "b"}));
+        assert_eq!(object["metadata"]["resourceVersion"], "7");
+        assert_eq!(object["status"], json!({"x": 1}));
+    }
+
+    #[test]
+    fn drift_is_seen_below_defaults() {
+        let desired = json!({"metadata": {}, "spec": {"filters": {"data": [{"path": "a"}]}}});
+        assert!(!drifted(
+            &json!({"spec": {"filters": {"data": [{"path": "a", "default": 1}]}, "more": true}}),
+            &desired
+        ));
+        assert!(drifted(
+            &json!({"spec": {"filters": {"data": [{"path": "b"}]}}}),
+            &desired
+        ));
+        assert!(drifted(
+            &json!({"spec": {"filters": {"data": [{"path": "a"}, {"path": "c"}]}}}),
+            &desired
+        ));
+        assert!(drifted(&json!({"spec": {}}), &desired));
+    }
+}

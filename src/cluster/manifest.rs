@@ -1,0 +1,162 @@
+//! Manifests as Kubernetes reads YAML: documents to JSON objects, with the place of what is wrong.
+
+use serde_json::Value;
+
+/// A manifest may be this long.
+const LIMIT: usize = 1 << 20;
+
+/// Why a manifest cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ManifestError {
+    #[error("{file}: larger than {LIMIT} bytes; split it")]
+    TooLarge { file: String },
+    #[error("{file}: YAML error at {place}{message}; correct it and apply again")]
+    Yaml {
+        file: String,
+        place: String,
+        message: String,
+    },
+    #[error("{file}, document {document}: {message}")]
+    Shape {
+        file: String,
+        document: usize,
+        message: String,
+    },
+}
+
+/// One object of a manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    pub file: String,
+    pub object: Value,
+}
+
+impl Manifest {
+    /// Reads all documents of a file; empty documents are passed over.
+    ///
+    /// # Errors
+    /// YAML errors with line and column; documents without apiVersion, kind or a name.
+    pub fn read(file: &str, text: &str) -> Result<Vec<Manifest>, ManifestError> {
+        if text.len() > LIMIT {
+            return Err(ManifestError::TooLarge {
+                file: file.to_owned(),
+            });
+        }
+        let options = serde_saphyr::options! { legacy_octal_numbers: true };
+        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+            .map_err(|error| yaml_error(file, &error))?;
+        let mut manifests = Vec::new();
+        for (index, object) in documents.into_iter().enumerate() {
+            if object.is_null() {
+                continue;
+            }
+            check_shape(&object).map_err(|message| ManifestError::Shape {
+                file: file.to_owned(),
+                document: index + 1,
+                message,
+            })?;
+            manifests.push(Manifest {
+                file: file.to_owned(),
+                object,
+            });
+        }
+        Ok(manifests)
+    }
+
+    /// `Kind/name`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!(
+            "{}/{}",
+            text(&self.object, "/kind"),
+            text(&self.object, "/metadata/name")
+        )
+    }
+}
+
+fn yaml_error(file: &str, error: &serde_saphyr::Error) -> ManifestError {
+    let place = error.location().map_or_else(String::new, |location| {
+        format!("line {}, column {}: ", location.line(), location.column())
+    });
+    let message = error
+        .to_string()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    ManifestError::Yaml {
+        file: file.to_owned(),
+        place,
+        message,
+    }
+}
+
+fn check_shape(object: &Value) -> Result<(), String> {
+    if !object.is_object() {
+        return Err("an object is expected (apiVersion, kind, metadata, …)".to_owned());
+    }
+    for pointer in ["/apiVersion", "/kind", "/metadata/name"] {
+        match object.pointer(pointer) {
+            Some(Value::String(value)) if !value.is_empty() => {}
+            Some(Value::Null) | None => return Err(format!("`{}` is missing", dotted(pointer))),
+            Some(_) => return Err(format!("`{}` must be a text", dotted(pointer))),
+        }
+    }
+    Ok(())
+}
+
+fn dotted(pointer: &str) -> String {
+    pointer.trim_start_matches('/').replace('/', ".")
+}
+
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_read_as_kubernetes_reads_them() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: on, mode: 0755}\n---\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n";
+        let manifests = Manifest::read("f.yaml", text).unwrap();
+        assert_eq!(manifests.len(), 2);
+        assert_eq!(manifests[0].object["data"]["x"], true);
+        assert_eq!(manifests[0].object["data"]["mode"], 493);
+        assert_eq!(manifests[1].title(), "Secret/b");
+    }
+
+    #[test]
+    fn a_yaml_error_has_line_and_column() {
+        for text in [
+            "kind: [a\nb: c\n",
+            "a: b: c\n",
+            "a:\n\t- b\n",
+            "path: \"body.order\\.type\"\n",
+        ] {
+            let error = Manifest::read("f.yaml", text).unwrap_err().to_string();
+            assert!(
+                error.contains("line ") && error.contains("column "),
+                "{text:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn missing_fields_are_named() {
+        for (text, field) in [
+            ("kind: A\nmetadata: {name: x}\n", "apiVersion"),
+            ("apiVersion: v1\nmetadata: {name: x}\n", "kind"),
+            ("apiVersion: v1\nkind: A\n", "metadata.name"),
+            ("apiVersion: v1\nkind: 5\nmetadata: {name: x}\n", "kind"),
+            ("- a\n", "object"),
+        ] {
+            let error = Manifest::read("f.yaml", text).unwrap_err().to_string();
+            assert!(error.contains(field), "{error}");
+        }
+    }
+}

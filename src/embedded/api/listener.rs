@@ -1,0 +1,254 @@
+//! The loopback listener that `kubectl` reaches: TLS and HTTP/1.1 around any tower service.
+//!
+//! From above: [`Listener::bind`], write the kubeconfig for [`Listener::port`], then spawn [`Listener::serve`].
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+use super::private_file;
+use super::tls::{ServingIdentity, TlsError};
+
+const PORT_FILE: &str = "api-port";
+
+/// How much a listener grants its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Further connections wait until one ends.
+    pub connections: usize,
+    /// For the TLS handshake.
+    pub handshake: Duration,
+    /// For the head of a request, idle time before it included; longer than clients keep idle connections, so that
+    /// they and not we close them.
+    pub header: Duration,
+    /// For open requests to end once the listener stops; watches are cut then.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 512,
+            handshake: Duration::from_secs(10),
+            header: Duration::from_secs(120),
+            grace: Duration::from_secs(3),
+        }
+    }
+}
+
+/// Why the API cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    #[error("port {0} on 127.0.0.1 is taken; stop what listens there, or choose another port")]
+    Taken(u16),
+    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    Bind { port: u16, source: io::Error },
+    #[error("cannot remember the API's port in {path}: {source}; is the state directory writable?")]
+    Remember { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// A bound port that is not served yet.
+pub struct Listener {
+    socket: TcpListener,
+    port: u16,
+    acceptor: TlsAcceptor,
+    limits: Limits,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    /// Binds 127.0.0.1, and nothing else.
+    ///
+    /// A given `port` is taken or refused. Without one it is the port that `directory` remembers, else a free one,
+    /// which is remembered then: kubectl caches by address, and shells keep their kubeconfig.
+    ///
+    /// # Errors
+    /// The port is taken or not allowed, the port cannot be remembered, the identity does not work.
+    pub async fn bind(
+        port: Option<u16>,
+        directory: &Path,
+        identity: &ServingIdentity,
+        limits: Limits,
+    ) -> Result<Listener, ListenError> {
+        let acceptor = TlsAcceptor::from(identity.server_config()?);
+        let socket = match port {
+            Some(port) => bind(port).await?,
+            None => bind_remembered(directory).await?,
+        };
+        let port = socket
+            .local_addr()
+            .map_err(|source| ListenError::Bind { port: 0, source })?
+            .port();
+        Ok(Listener {
+            socket,
+            port,
+            acceptor,
+            limits,
+        })
+    }
+
+    /// The port it is bound to.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL for a kubeconfig.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// Serves until `stop`, then lets open requests end for a while and cuts the rest.
+    pub async fn serve<S>(self, service: S, stop: CancellationToken)
+    where
+        S: Service<Request<Incoming>, Response = Response<Body>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let places = Arc::new(Semaphore::new(self.limits.connections));
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = accept(&self.socket, &places) => accepted,
+            };
+            if let Some((stream, place)) = accepted {
+                let connection = Connection {
+                    stream,
+                    acceptor: self.acceptor.clone(),
+                    limits: self.limits,
+                    stop: stop.clone(),
+                };
+                let service = service.clone();
+                connections.spawn(async move {
+                    connection.serve(service).await;
+                    drop(place);
+                });
+            }
+        }
+        drop(self.socket);
+        let ended = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.limits.grace, ended)
+            .await
+            .is_err()
+        {
+            connections.shutdown().await;
+        }
+    }
+}
+
+async fn bind(port: u16) -> Result<TcpListener, ListenError> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .await
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => ListenError::Taken(port),
+            _ => ListenError::Bind { port, source },
+        })
+}
+
+async fn bind_remembered(directory: &Path) -> Result<TcpListener, ListenError> {
+    let path = directory.join(PORT_FILE);
+    let remembered = std::fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| text.trim().parse::<u16>().ok());
+    if let Some(port) = remembered.filter(|port| *port != 0)
+        && let Ok(socket) = bind(port).await
+    {
+        return Ok(socket);
+    }
+    let socket = bind(0).await?;
+    let remember = socket.local_addr().and_then(|address: SocketAddr| {
+        private_file::replace(&path, format!("{}\n", address.port()).as_bytes())
+    });
+    remember.map_err(|source| ListenError::Remember { path, source })?;
+    Ok(socket)
+}
+
+type Place = tokio::sync::OwnedSemaphorePermit;
+
+/// The next connection with its place among the allowed ones; `None` to try again.
+async fn accept(socket: &TcpListener, places: &Arc<Semaphore>) -> Option<(TcpStream, Place)> {
+    let place = places.clone().acquire_owned().await.ok()?;
+    match socket.accept().await {
+        Ok((stream, _)) => Some((stream, place)),
+        Err(error) => {
+            tracing::debug!(%error, "a connection to the API could not be accepted");
+            // Out of file descriptors: trying at once would spin.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            None
+        }
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    limits: Limits,
+    stop: CancellationToken,
+}
+
+impl Connection {
+    async fn serve<S>(self, service: S)
+    where
+        S: Service<Request<Incoming>, Response = Response<Body>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let _ = self.stream.set_nodelay(true);
+        let handshake =
+            tokio::time::timeout(self.limits.handshake, self.acceptor.accept(self.stream));
+        let stream = tokio::select! {
+            () = self.stop.cancelled() => return,
+            result = handshake => match result {
+                Ok(Ok(stream)) => stream,
+                Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake with the API failed"),
+                Err(_) => return tracing::debug!("a TLS handshake with the API took too long"),
+            },
+        };
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.header)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+            .with_upgrades();
+        tokio::pin!(connection);
+        let result = tokio::select! {
+            result = &mut connection => result,
+            () = self.stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = result {
+            tracing::debug!(%error, "a connection to the API ended early");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+use std::convert::Infallible;
+
+use axum::Router;
+use axum::routing::get;
+use futures::StreamExt as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::embedded::api::kubeconfig::{Kubeconfig as Written, Persona};
+use crate::embedded::api::tls::init_tls;
+
+/// Against a hang; no test waits for it.
+const GUARD: Duration = Duration::from_secs(60);
+
+struct Served {
+    directory: tempfile::TempDir,
+    identity: ServingIdentity,
+    port: u16,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+async fn serve_with(limits: Limits) -> Served {
+    let directory = tempfile::tempdir().unwrap();
+    let identity = ServingIdentity::load_or_create(directory.path()).unwrap();
+    let listener = Listener::bind(None, directory.path(), &identity, limits)
+        .await
+        .unwrap();
+    let (port, stop) = (listener.port(), CancellationToken::new());
+    let router = Router::new()
+        .route(
+            "/version",
+            get(|headers: http::HeaderMap| async move { echo(&headers) }),
+        )
+        .route(
+            "/endless",
+            get(|| async { Body::from_stream(one_then_pending()) }),
+        )
+        .route(
+            "/panic",
+            get(|| async { panic!("a handler's mistake") as &'static str }),
+        );
+    let task = tokio::spawn(listener.serve(router, stop.clone()));
+    Served {
+        directory,
+        identity,
+        port,
+        stop,
+        task,
+    }
+}
+
+fn echo(headers: &http::HeaderMap) -> String {
+    let token = headers
+        .get("authorization")
+        .map(|value| value.to_str().unwrap())
+        .unwrap_or("none");
+    serde_json::json!({"gitVersion": token}).to_string()
+}
+
+fn one_then_pending() -> impl futures::Stream<Item = Result<&'static str, Infallible>> {
+    futures::stream::iter([Ok("one\n")]).chain(futures::stream::pending())
+}
+
+impl Served {
+    async fn client(&self, ca_pem: &str) -> kube::Client {
+        init_tls();
+        let personas = [Persona {
+            name: "learner".into(),
+            token: "secret".into(),
+        }];
+        let server = format!("https://127.0.0.1:{}", self.port);
+        let written = Written {
+            server: &server,
+            ca_pem,
+            namespace: "eventlab",
+            personas: &personas,
+            current: "learner",
+        };
+        let path = self.directory.path().join("kubeconfig");
+        written.write(&path).unwrap();
+        let read = Kubeconfig::read_from(&path).unwrap();
+        let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+            .await
+            .unwrap();
+        kube::Client::try_from(config).unwrap()
+    }
+
+    async fn get(&self, path: &str) -> Result<String, kube::Error> {
+        let client = self.client(self.identity.ca_pem()).await;
+        client
+            .request_text(Request::get(path).body(Vec::new()).unwrap())
+            .await
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_the_kubeconfig_gets_through_with_its_token() {
+    let served = serve_with(Limits::default()).await;
+    assert_eq!(
+        served.get("/version").await.unwrap(),
+        r#"{"gitVersion":"Bearer secret"}"#
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_trusts_another_authority_does_not() {
+    let served = serve_with(Limits::default()).await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = ServingIdentity::load_or_create(elsewhere.path()).unwrap();
+    let client = served.client(other.ca_pem()).await;
+    let answer = client
+        .request_text(Request::get("/version").body(Vec::new()).unwrap())
+        .await;
+    assert!(
+        matches!(
+            answer,
+            Err(kube::Error::HyperError(_) | kube::Error::Service(_))
+        ),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn it_survives_noise_and_a_panicking_handler() {
+    let served = serve_with(Limits::default()).await;
+    for noise in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\x16\x03\x01\xff\xff", b""] {
+        let mut plain = TcpStream::connect(("127.0.0.1", served.port))
+            .await
+            .unwrap();
+        plain.write_all(noise).await.unwrap();
+        plain.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let _ = tokio::time::timeout(GUARD, plain.read_to_end(&mut answer))
+            .await
+            .unwrap();
+        assert!(!answer.starts_with(b"HTTP"));
+    }
+    assert!(served.get("/panic").await.is_err());
+    assert!(served.get("/version").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_silent_client_is_let_go() {
+    let short = Duration::from_millis(50);
+    let served = serve_with(Limits {
+        handshake: short,
+        header: short,
+        ..Limits::default()
+    })
+    .await;
+    let mut silent = TcpStream::connect(("127.0.0.1", served.port))
+        .await
+        .unwrap();
+    let end = tokio::time::timeout(GUARD, silent.read(&mut [0; 16]))
+        .await
+        .unwrap();
+    assert!(matches!(end, Ok(0) | Err(_)));
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_a_place() {
+    let served = serve_with(Limits {
+        connections: 1,
+        ..Limits::default()
+    })
+    .await;
+    let holder = TcpStream::connect(("127.0.0.1", served.port))
+        .await
+        .unwrap();
+    let waiting = served.get("/version");
+    tokio::pin!(waiting);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), &mut waiting)
+            .await
+            .is_err()
+    );
+    drop(holder);
+    assert!(tokio::time::timeout(GUARD, waiting).await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn stopping_cuts_endless_answers_after_a_while() {
+    let served = serve_with(Limits {
+        grace: Duration::from_millis(20),
+        ..Limits::default()
+    })
+    .await;
+    let client = served.client(served.identity.ca_pem()).await;
+    let response = client
+        .send(
+            Request::get("/endless")
+                .body(kube::client::Body::empty())
+                .unwrap(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 200);
+    served.stop.cancel();
+    tokio::time::timeout(GUARD, served.task)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        TcpStream::connect(("127.0.0.1", served.port))
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test]
+async fn a_port_is_remembered_and_a_given_one_is_refused_when_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let identity = ServingIdentity::load_or_create(directory.path()).unwrap();
+    let bind = |port| Listener::bind(port, directory.path(), &identity, Limits::default());
+    let first = bind(None).await.unwrap();
+    let port = first.port();
+    let error = bind(Some(port)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "port {port} on 127.0.0.1 is taken; stop what listens there, or choose another port"
+        )
+    );
+    let other = bind(None).await.unwrap();
+    assert_ne!(other.port(), port);
+    drop(first);
+    let mut last = other;
+    // Somebody else may take the port in between, though hardly five times.
+    let mut returned = false;
+    for _ in 0..5 {
+        let remembered = last.port();
+        drop(last);
+        last = bind(None).await.unwrap();
+        returned |= last.port() == remembered;
+    }
+    assert!(returned);
+    std::fs::write(directory.path().join(PORT_FILE), "no port").unwrap();
+    assert!(bind(None).await.is_ok());
+}

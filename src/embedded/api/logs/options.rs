@@ -1,0 +1,154 @@
+//! The query parameters of a log request (`v1.PodLogOptions`).
+
+use jiff::{SignedDuration, Timestamp};
+use kube::core::Status;
+use kube::core::response::{StatusCause, StatusDetails};
+
+use super::bad_request;
+use crate::embedded::api::rbac::go_quote;
+
+/// How a log is to be read.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct LogOptions {
+    /// The instance before the current one.
+    pub previous: bool,
+    /// Keep the stream open until the container ends.
+    pub follow: bool,
+    /// Put the time before each line.
+    pub timestamps: bool,
+    /// Only lines written at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only the last lines of the file, counted before `since` is applied.
+    pub tail_lines: Option<u64>,
+    /// Stop after this many bytes, within a line if need be.
+    pub limit_bytes: Option<u64>,
+}
+
+impl LogOptions {
+    /// Reads and validates the parameters.
+    ///
+    /// # Errors
+    /// 400 for a number or time that does not parse, 422 for one that makes no sense, in upstream's words.
+    pub fn parse(
+        pod: &str,
+        parameter: &impl Fn(&str) -> Option<String>,
+    ) -> Result<LogOptions, Box<Status>> {
+        let number = |key: &str| {
+            parameter(key)
+                .filter(|value| !value.is_empty())
+                .map(parse_int)
+                .transpose()
+        };
+        let flag = |key: &str| {
+            parameter(key).is_some_and(|v| !v.eq_ignore_ascii_case("false") && v != "0")
+        };
+        let (tail, limit, seconds) = (
+            number("tailLines")?,
+            number("limitBytes")?,
+            number("sinceSeconds")?,
+        );
+        let time = parameter("sinceTime")
+            .filter(|value| !value.is_empty())
+            .map(parse_time)
+            .transpose()?;
+        let mut problems = Vec::new();
+        if let Some(tail) = tail.filter(|tail| *tail < 0) {
+            problems.push(invalid(
+                "tailLines",
+                tail,
+                "must be greater than or equal to 0",
+            ));
+        }
+        if let Some(limit) = limit.filter(|limit| *limit < 1) {
+            problems.push(invalid("limitBytes", limit, "must be greater than 0"));
+        }
+        match (seconds, time) {
+            (Some(_), Some(_)) => problems.push(both_times()),
+            (Some(seconds), None) if seconds < 1 => {
+                problems.push(invalid("sinceSeconds", seconds, "must be greater than 0"));
+            }
+            _ => {}
+        }
+        if !problems.is_empty() {
+            return Err(unprocessable(pod, problems));
+        }
+        let ago = |seconds| {
+            Timestamp::now()
+                .saturating_sub(SignedDuration::from_secs(seconds))
+                .unwrap_or(Timestamp::MIN)
+        };
+        Ok(LogOptions {
+            previous: flag("previous"),
+            follow: flag("follow"),
+            timestamps: flag("timestamps"),
+            since: time.or_else(|| seconds.map(ago)),
+            tail_lines: tail.and_then(|tail| u64::try_from(tail).ok()),
+            limit_bytes: limit.and_then(|limit| u64::try_from(limit).ok()),
+        })
+    }
+}
+
+fn parse_int(text: String) -> Result<i64, Box<Status>> {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    text.parse::<i64>().map_err(|error| {
+        let why = match error.kind() {
+            PosOverflow | NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        bad_request(format!(
+            "strconv.ParseInt: parsing {}: {why}",
+            go_quote(&text)
+        ))
+    })
+}
+
+fn parse_time(text: String) -> Result<Timestamp, Box<Status>> {
+    text.parse().map_err(|_| {
+        bad_request(format!(
+            "sinceTime: {} is not a time as RFC 3339 writes it",
+            go_quote(&text)
+        ))
+    })
+}
+
+fn invalid(field: &str, value: i64, why: &str) -> StatusCause {
+    StatusCause {
+        reason: "FieldValueInvalid".to_owned(),
+        message: format!("Invalid value: {value}: {why}"),
+        field: field.to_owned(),
+    }
+}
+
+fn both_times() -> StatusCause {
+    StatusCause {
+        reason: "FieldValueForbidden".to_owned(),
+        message: "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
+            .to_owned(),
+        field: "sinceTime".to_owned(),
+    }
+}
+
+fn unprocessable(pod: &str, causes: Vec<StatusCause>) -> Box<Status> {
+    let texts: Vec<String> = causes
+        .iter()
+        .map(|cause| format!("{}: {}", cause.field, cause.message))
+        .collect();
+    let texts = match texts.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    };
+    let message = format!("PodLogOptions {} is invalid: {texts}", go_quote(pod));
+    let details = StatusDetails {
+        name: pod.to_owned(),
+        group: String::new(),
+        kind: "PodLogOptions".to_owned(),
+        uid: String::new(),
+        causes,
+        retry_after_seconds: 0,
+    };
+    Box::new(
+        Status::failure(&message, "Invalid")
+            .with_code(422)
+            .with_details(details),
+    )
+}

@@ -1,0 +1,100 @@
+//! One observation: what was seen, where, and the command that shows it in the field.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::layer::Layer;
+
+/// The container instance that an observation belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PodInstance {
+    pub pod: String,
+    pub uid: String,
+    pub container: String,
+    /// Restart count of the container.
+    pub instance: u32,
+}
+
+/// What was observed. Serialized with a `kind` field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Observation {
+    /// The EventSource answered a probe.
+    HttpAnswer { status: u16, body: String },
+    /// The client closed before it read the answer, or the connection broke: nothing is known of the intake.
+    AnswerLost { error: String },
+    /// A message of this trace or arrival is on the bus.
+    Stored { subject: String },
+    /// The EventSource's debug line tied an arrival to a trace.
+    Received,
+    /// State of a consumer.
+    Consumer {
+        durable: String,
+        subject: String,
+        created_at_sequence: u64,
+        ack_floor: u64,
+        waiting: u64,
+        pending: u64,
+        ack_pending: u64,
+    },
+    /// A discard line of the Sensor; `error` is absent on a clean mismatch.
+    Discarded { error: Option<String> },
+    /// The Sensor's success line names this arrival.
+    Triggered { trigger: String },
+    /// The Sensor's failure line names this arrival.
+    TriggerFailed { trigger: String, error: String },
+    /// A Workflow carries this arrival.
+    WorkflowCreated { name: String },
+    /// Phase of a Workflow (empty before the controller saw it).
+    WorkflowPhase {
+        name: String,
+        phase: String,
+        message: String,
+    },
+    /// An attempt row of the ledger: `applied`, `duplicate`, `conflict`.
+    LedgerAttempt { outcome: String, amount_cents: i64 },
+    /// An effect row of the ledger.
+    LedgerEffect { amount_cents: i64 },
+    /// One condition of the gate.
+    Gate { condition: String, holds: bool },
+    /// Nothing was seen during this window, waited in full.
+    Window { seconds: u64 },
+}
+
+/// One observation with its source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Position in the journal; order is by `seq`, not by clock. 0 until it is written.
+    #[serde(default)]
+    pub seq: u64,
+    pub time: Timestamp,
+    pub lab: String,
+    /// Name of the stage.
+    pub stage: String,
+    pub attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<String>,
+    pub layer: Layer,
+    #[serde(flatten)]
+    pub observation: Observation,
+    /// Where it was seen, in words: `sensor log`, `bus`, `workflow`, `ledger`, `http`.
+    pub source: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodInstance>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrival: Option<String>,
+    /// Stream sequence of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// Uid of the Workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub business_key: Option<String>,
+    /// The raw line, or a reference to the object.
+    pub line: String,
+    /// The command that shows it in the field.
+    pub command: String,
+}

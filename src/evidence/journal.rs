@@ -1,0 +1,114 @@
+//! The lines of `evidence.jsonl`: facts, intents and outcomes, predictions, claims, verdicts, notes.
+//!
+//! Everything that is shown or reported is a view of these entries. Reading and writing the file is `session::files`.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::fact::Fact;
+use super::layer::{Fate, Layer};
+use super::verdict::Verdict;
+
+/// An effect that is about to run. It is on disk before it runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    pub time: Timestamp,
+    pub lab: String,
+    pub stage: String,
+    pub attempt: u32,
+    /// Names this intent; its outcome repeats it. For a send it is the trace.
+    pub id: String,
+    pub action: IntentAction,
+}
+
+/// What is about to happen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum IntentAction {
+    Send { probe: String },
+    Apply { manifests: Vec<String> },
+    DeletePod { pod: String },
+    Reset,
+    Rewind { stage: String },
+}
+
+/// How an intent ended, as far as this process knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IntentOutcome {
+    pub time: Timestamp,
+    pub id: String,
+    /// `done`, or what went wrong.
+    pub result: String,
+    pub ok: bool,
+}
+
+/// The learner's answer before a send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    pub time: Timestamp,
+    pub lab: String,
+    pub stage: String,
+    pub attempt: u32,
+    pub probe: String,
+    /// The layer that will stop it; `None` predicts that it has its effect.
+    pub stops_at: Option<Layer>,
+}
+
+/// A claim of the learner's report, and how the evidence answers it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    pub time: Timestamp,
+    pub lab: String,
+    pub stage: String,
+    /// `layer`, `fact`, `cause` or `not-proven`.
+    pub topic: String,
+    pub statement: String,
+    pub answer: ClaimAnswer,
+}
+
+/// How a claim is answered from facts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum ClaimAnswer {
+    SupportedBy { facts: Vec<u64> },
+    ContradictedBy { facts: Vec<u64>, because: String },
+    NothingShowsThis,
+}
+
+/// A remark that belongs to the record: a torn line, a hint shown, a reset, an applied manifest's diff.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    pub time: Timestamp,
+    pub lab: String,
+    pub stage: String,
+    pub attempt: u32,
+    /// `hint`, `applied`, `torn-line`, `reset`, `resumed`, …
+    pub topic: String,
+    pub text: String,
+}
+
+/// Verdict of a check, with the fates it compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    pub time: Timestamp,
+    pub lab: String,
+    pub stage: String,
+    pub attempt: u32,
+    pub probe: Option<String>,
+    pub expected: Option<Fate>,
+    pub observed: Option<Fate>,
+    pub verdict: Verdict,
+}
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entry {
+    Fact(Fact),
+    Intent(Intent),
+    Outcome(IntentOutcome),
+    Prediction(Prediction),
+    Claim(Claim),
+    Judgement(Judgement),
+    Note(Note),
+}

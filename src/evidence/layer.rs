@@ -1,0 +1,160 @@
+//! The layers of the path, in order, and what may be said about a probe at one of them.
+
+use serde::{Deserialize, Serialize};
+
+/// A layer of the path; the order is the order of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// The consumer existed when the message was stored.
+    Ready,
+    /// The EventSource answered the request.
+    Intake,
+    /// The bus stored the message.
+    Bus,
+    /// The Sensor's filter accepted the event.
+    Filter,
+    /// The Workflow was created.
+    Submit,
+    /// The Workflow ended well.
+    Run,
+    /// The ledger shows the effect.
+    Effect,
+}
+
+impl Layer {
+    /// All layers in order.
+    pub const ALL: [Layer; 7] = [
+        Layer::Ready,
+        Layer::Intake,
+        Layer::Bus,
+        Layer::Filter,
+        Layer::Submit,
+        Layer::Run,
+        Layer::Effect,
+    ];
+
+    /// The word shown and written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Layer::Ready => "ready",
+            Layer::Intake => "intake",
+            Layer::Bus => "bus",
+            Layer::Filter => "filter",
+            Layer::Submit => "submit",
+            Layer::Run => "run",
+            Layer::Effect => "effect",
+        }
+    }
+}
+
+/// Why a layer stopped an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// ready: the message was stored before the consumer existed.
+    NotSubscribed,
+    /// intake: the HTTP status was not 200.
+    WrongMethod,
+    NoSuchEndpoint,
+    Unauthorized,
+    BadBody,
+    PublishFailed,
+    /// bus: answered 200, and nothing was put on the bus (EventSource filter).
+    SourceFilter,
+    /// filter: a path does not exist in the event.
+    MissingPath,
+    /// filter: a clean mismatch.
+    Mismatch,
+    /// filter: a pattern does not compile.
+    BadPattern,
+    /// filter: any other evaluation error.
+    FilterError,
+    /// submit: the Sensor's account may not create the object.
+    Forbidden,
+    /// submit: an object of that name exists.
+    AlreadyExists,
+    /// submit: a parameter could not be resolved, or another refusal.
+    TriggerFailed,
+    /// run: the Workflow ended Failed.
+    WorkflowFailed,
+    /// run: the Workflow ended Error.
+    WorkflowError,
+    /// effect: the key was there already with the same amount; nothing was added.
+    Duplicate,
+    /// effect: the key was there already with another amount; nothing was added.
+    Conflict,
+}
+
+/// What a probe is expected to do, or was seen to do.
+///
+/// In a lab file: `applied`, `{stops: filter, reason: missing-path}`, or `{run-stops: workflow-error}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "FateText", into = "FateText")]
+pub enum Fate {
+    /// It passes every layer and has its effect.
+    Applied,
+    /// It passes up to a layer, which stops it for this reason.
+    Stopped { layer: Layer, reason: Reason },
+    /// `run` and `effect` differ: the effect is there although the Workflow did not end well.
+    AppliedButRunStopped { reason: Reason },
+}
+
+/// The written form of a [`Fate`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum FateText {
+    Word(String),
+    Stops(StopsText),
+    RunStops(RunStopsText),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StopsText {
+    stops: Layer,
+    reason: Reason,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunStopsText {
+    #[serde(rename = "run-stops")]
+    run_stops: Reason,
+}
+
+impl TryFrom<FateText> for Fate {
+    type Error = String;
+
+    fn try_from(text: FateText) -> Result<Self, String> {
+        match text {
+            FateText::Word(word) if word == "applied" => Ok(Fate::Applied),
+            FateText::Word(word) => Err(format!(
+                "unknown fate `{word}`: write `applied`, {{stops: LAYER, reason: REASON}} or {{run-stops: REASON}}"
+            )),
+            FateText::Stops(StopsText { stops, reason }) => Ok(Fate::Stopped {
+                layer: stops,
+                reason,
+            }),
+            FateText::RunStops(RunStopsText { run_stops }) => {
+                Ok(Fate::AppliedButRunStopped { reason: run_stops })
+            }
+        }
+    }
+}
+
+impl From<Fate> for FateText {
+    fn from(fate: Fate) -> Self {
+        match fate {
+            Fate::Applied => FateText::Word("applied".to_owned()),
+            Fate::Stopped { layer, reason } => FateText::Stops(StopsText {
+                stops: layer,
+                reason,
+            }),
+            Fate::AppliedButRunStopped { reason } => {
+                FateText::RunStops(RunStopsText { run_stops: reason })
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The labs and manifests that are compiled in, or those of a folder (`--labs DIR`).
+//!
+//! A folder holds `labs/*.yaml` and `manifests/`, or lab files beside `manifests/`; what it does not hold is taken from
+//! the compiled-in set, so that an author's lab can use the base manifests.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::bundled;
+use super::format::Lab;
+use super::lint;
+
+/// A lab file or manifest may be this long.
+const FILE_LIMIT: u64 = 1 << 20;
+
+/// The course order of the twelve labs; a lab that is not there yet is listed as such.
+pub const COURSE: [(&str, &str); 12] = [
+    ("readiness", "Ready is not subscribed"),
+    ("filter-path", "The path that is not there"),
+    ("regex", "A pattern matches more than it says"),
+    ("type", "What a typed filter accepts"),
+    ("operator", "AND, OR and missing fields"),
+    ("rbac", "Two identities, two missing rights"),
+    ("duplicates", "Two requests, one order"),
+    ("identity", "The choice of the business key"),
+    ("claim", "The atomic claim under concurrency"),
+    ("uncertain", "The outcome nobody saw"),
+    ("retention", "How long a key must live"),
+    ("incident", "Find the broken layer"),
+];
+
+/// Why labs could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    #[error("cannot read {path}: {source}; check --labs")]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{path} is larger than {limit} bytes; split it")]
+    TooLarge { path: PathBuf, limit: u64 },
+    #[error("lab file {file}: {message}")]
+    Format { file: String, message: String },
+    #[error("lab file {file}: {}", findings.join("; "))]
+    Lint { file: String, findings: Vec<String> },
+    #[error("there is no lab named `{name}`; `eventlab list` names them")]
+    Unknown { name: String },
+    #[error("the lab `{name}` is not there yet; `eventlab list` shows which are")]
+    NotYet { name: String },
+    #[error("there is no manifest `{file}`; it must lie below manifests/")]
+    NoManifest { file: String },
+}
+
+/// All labs with their manifests.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    labs: Arc<[Lab]>,
+    manifests: BTreeMap<String, String>,
+}
+
+impl Catalog {
+    /// The labs that are compiled in.
+    ///
+    /// # Errors
+    /// A bundled file that does not parse (a defect of the build).
+    pub fn bundled() -> Result<Self, LabError> {
+        Self::from_files(
+            bundled::LABS
+                .iter()
+                .map(|(name, text)| ((*name).to_owned(), (*text).to_owned())),
+            bundled_manifests(),
+        )
+    }
+
+    /// The labs of a folder, over the compiled-in manifests.
+    ///
+    /// # Errors
+    /// Unreadable or oversized files, and lab files that do not hold: with file, line and path where there is one.
+    pub fn folder(dir: &Path) -> Result<Self, LabError> {
+        let mut manifests = bundled_manifests();
+        let manifest_dir = dir.join("manifests");
+        for path in yaml_files(&manifest_dir)? {
+            let name = relative_name(&manifest_dir, &path);
+            manifests.insert(name, read_bounded(&path)?);
+        }
+        let lab_dir = if dir.join("labs").is_dir() {
+            dir.join("labs")
+        } else {
+            dir.to_owned()
+        };
+        let mut files = Vec::new();
+        for path in yaml_files(&lab_dir)? {
+            if path.starts_with(&manifest_dir) {
+                continue;
+            }
+            files.push((relative_name(&lab_dir, &path), read_bounded(&path)?));
+        }
+        Self::from_files(files.into_iter(), manifests)
+    }
+
+    fn from_files(
+        files: impl Iterator<Item = (String, String)>,
+        manifests: BTreeMap<String, String>,
+    ) -> Result<Self, LabError> {
+        let mut labs = Vec::new();
+        for (file, text) in files {
+            let lab: Lab = serde_yaml::from_str(&text).map_err(|error| LabError::Format {
+                file: file.clone(),
+                message: error.to_string(),
+            })?;
+            let findings = lint::lint(&lab, &manifests);
+            if !findings.is_empty() {
+                return Err(LabError::Lint { file, findings });
+            }
+            labs.push(lab);
+        }
+        labs.sort_by_key(|lab| (position(&lab.name, lab.intro), lab.name.clone()));
+        Ok(Self {
+            labs: labs.into(),
+            manifests,
+        })
+    }
+
+    /// The labs in course order, the intro first.
+    #[must_use]
+    pub fn labs(&self) -> Arc<[Lab]> {
+        Arc::clone(&self.labs)
+    }
+
+    /// A lab by name.
+    ///
+    /// # Errors
+    /// [`LabError::NotYet`] for a lab of the course that is not there yet, [`LabError::Unknown`] for any other name.
+    pub fn lab(&self, name: &str) -> Result<&Lab, LabError> {
+        if let Some(lab) = self.labs.iter().find(|lab| lab.name == name) {
+            return Ok(lab);
+        }
+        let name = name.to_owned();
+        if COURSE.iter().any(|(known, _)| *known == name) {
+            Err(LabError::NotYet { name })
+        } else {
+            Err(LabError::Unknown { name })
+        }
+    }
+
+    /// The text of a manifest.
+    ///
+    /// # Errors
+    /// [`LabError::NoManifest`].
+    pub fn manifest(&self, file: &str) -> Result<&str, LabError> {
+        self.manifests
+            .get(file)
+            .map(String::as_str)
+            .ok_or_else(|| LabError::NoManifest {
+                file: file.to_owned(),
+            })
+    }
+}
+
+fn position(name: &str, intro: bool) -> usize {
+    if intro {
+        return 0;
+    }
+    COURSE
+        .iter()
+        .position(|(known, _)| *known == name)
+        .map_or(COURSE.len() + 1, |index| index + 1)
+}
+
+fn bundled_manifests() -> BTreeMap<String, String> {
+    bundled::MANIFESTS
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect()
+}
+
+fn relative_name(base: &Path, path: &Path) -> String {
+    path.strip_prefix(base)
+        .unwrap_or(path)
+        .to_string_lossy()
+        .replace('\\', "/")
+}
+
+fn read_bounded(path: &Path) -> Result<String, LabError> {
+    let read = |source| LabError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    if std::fs::metadata(path).map_err(read)?.len() > FILE_LIMIT {
+        return Err(LabError::TooLarge {
+            path: path.to_owned(),
+            limit: FILE_LIMIT,
+        });
+    }
+    std::fs::read_to_string(path).map_err(read)
+}
+
+/// YAML files of a folder and its folders, sorted; links are not followed.
+fn yaml_files(dir: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let mut files = Vec::new();
+    let mut pending = vec![dir.to_owned()];
+    while let Some(dir) = pending.pop() {
+        let entries = match std::fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound && dir.ends_with("manifests") =>
+            {
+                continue;
+            }
+            Err(source) => return Err(LabError::Read { path: dir, source }),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|source| LabError::Read {
+                path: dir.clone(),
+                source,
+            })?;
+            let kind = entry.file_type().map_err(|source| LabError::Read {
+                path: entry.path(),
+                source,
+            })?;
+            let path = entry.path();
+            if kind.is_dir() {
+                pending.push(path);
+            } else if kind.is_file()
+                && path
+                    .extension()
+                    .is_some_and(|extension| extension == "yaml" || extension == "yml")
+            {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}

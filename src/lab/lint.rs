@@ -1,0 +1,155 @@
+//! What must hold in a lab beyond its types: names resolve, and every claim of the file can be checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::format::{Failure, Lab, Stage, StageKind};
+
+/// Findings of a lab, one sentence each; empty when it holds.
+#[must_use]
+pub fn lint(lab: &Lab, manifests: &BTreeMap<String, String>) -> Vec<String> {
+    let mut findings = Vec::new();
+    if !is_label(&lab.name) || !is_label(&lab.event) {
+        findings.push(format!(
+            "name `{}` and event `{}` must be lower-case words with dashes, at most 40 characters",
+            lab.name, lab.event
+        ));
+    }
+    if lab.stages.is_empty() {
+        findings.push("a lab needs at least one stage".to_owned());
+    }
+    let mut names = BTreeSet::new();
+    for stage in &lab.stages {
+        if !names.insert(stage.name.as_str()) {
+            findings.push(format!("stage `{}` is there twice", stage.name));
+        }
+        for finding in lint_stage(lab, stage, manifests) {
+            findings.push(format!("stage `{}`: {finding}", stage.name));
+        }
+    }
+    findings
+}
+
+fn is_label(name: &str) -> bool {
+    (1..=40).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+fn lint_stage(lab: &Lab, stage: &Stage, manifests: &BTreeMap<String, String>) -> Vec<String> {
+    let mut findings = Vec::new();
+    for file in stage
+        .apply
+        .iter()
+        .filter(|file| !manifests.contains_key(*file))
+    {
+        findings.push(format!("there is no manifest `{file}`"));
+    }
+    let mut probes = BTreeSet::new();
+    for probe in &stage.probes {
+        if !is_label(&probe.name) {
+            findings.push(format!(
+                "probe name `{}` must be a lower-case word",
+                probe.name
+            ));
+        }
+        if !probes.insert(probe.name.as_str()) {
+            findings.push(format!("probe `{}` is there twice", probe.name));
+        }
+        if probe.body.len() > 4 << 20 {
+            findings.push(format!("the body of probe `{}` is over 4 MiB", probe.name));
+        }
+    }
+    lint_kind(lab, stage, &mut findings);
+    lint_fix(stage, manifests, &mut findings);
+    findings
+}
+
+fn lint_kind(lab: &Lab, stage: &Stage, findings: &mut Vec<String>) {
+    let needs = |what: &str| format!("a {:?} stage needs {what}", stage.kind).to_lowercase();
+    match stage.kind {
+        StageKind::Apply if stage.apply.is_empty() => findings.push(needs("`apply`")),
+        StageKind::Send if stage.probes.is_empty() => findings.push(needs("`probes`")),
+        StageKind::Fix if stage.fix.is_none() => findings.push(needs("`fix`")),
+        StageKind::Debrief if stage.debrief.is_empty() => findings.push(needs("`debrief` rows")),
+        StageKind::Predict => match &stage.predicts {
+            None => findings.push(needs("`predicts`")),
+            Some(name)
+                if lab
+                    .stages
+                    .iter()
+                    .any(|other| other.name == *name && !other.probes.is_empty()) => {}
+            Some(name) => findings.push(format!("`predicts: {name}` names no stage with probes")),
+        },
+        StageKind::Report => lint_report(lab, stage, findings),
+        _ => {}
+    }
+}
+
+fn lint_report(lab: &Lab, stage: &Stage, findings: &mut Vec<String>) {
+    let Some(report) = &stage.report else {
+        findings.push("a report stage needs `report`".to_owned());
+        return;
+    };
+    let known = lab.stages.iter().any(|other| {
+        other.name == report.stage && other.probes.iter().any(|probe| probe.name == report.probe)
+    });
+    if !known {
+        findings.push(format!(
+            "`report` names no probe `{}` of a stage `{}`",
+            report.probe, report.stage
+        ));
+    }
+    if report.causes.iter().filter(|cause| cause.right).count() != 1 {
+        findings.push("exactly one cause must be right".to_owned());
+    }
+    if report
+        .causes
+        .iter()
+        .any(|cause| !cause.right && cause.because.is_none())
+    {
+        findings.push("a wrong cause needs `because`".to_owned());
+    }
+    if !report.not_proven.iter().any(|point| point.open) {
+        findings.push("at least one point of `not-proven` must be open".to_owned());
+    }
+}
+
+fn lint_fix(stage: &Stage, manifests: &BTreeMap<String, String>, findings: &mut Vec<String>) {
+    let Some(fix) = &stage.fix else { return };
+    let files = [&fix.manifest, &fix.solution]
+        .into_iter()
+        .chain(fix.wrong.iter().map(|wrong| &wrong.manifest));
+    for file in files.filter(|file| !manifests.contains_key(*file)) {
+        findings.push(format!("there is no manifest `{file}`"));
+    }
+    if fix.hints.is_empty() {
+        findings.push("a fix needs hints".to_owned());
+    }
+    if fix.wrong.is_empty() {
+        findings.push("a fix needs wrong fixes, so that its check is known to fail".to_owned());
+    }
+    for wrong in &fix.wrong {
+        if let Failure::Probe(failure) = &wrong.fails {
+            match stage
+                .probes
+                .iter()
+                .find(|probe| probe.name == failure.probe)
+            {
+                None => findings.push(format!(
+                    "wrong fix `{}` names no probe `{}` of this stage",
+                    wrong.name, failure.probe
+                )),
+                Some(probe) if probe.fate == failure.observed => {
+                    findings.push(format!(
+                        "wrong fix `{}` has the expected fate of `{}`, so nothing would fail",
+                        wrong.name, failure.probe
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}

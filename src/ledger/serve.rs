@@ -1,0 +1,106 @@
+//! The ledger's read-only HTTP view.
+//!
+//! `GET /orders`, `/attempts`, `/effects` and `/balances` answer a [`Page`](super::Page) as JSON; `?after=SEQ&limit=N`
+//! (at most [`MAX_PAGE`]) asks for later rows. `GET /healthz` answers 200 while the file can be read.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::read::Table;
+use super::{AttemptRow, BalanceRow, EffectRow, LedgerError, OrderRow, Reader};
+
+/// Most rows in one answer, and how many come without `limit`.
+pub const MAX_PAGE: usize = 1000;
+/// How long open connections may take to end after the cancellation.
+const DRAIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Window {
+    #[serde(default)]
+    after: i64,
+    limit: Option<usize>,
+}
+
+/// Serves the ledger at `path` on `listener` until `cancel`.
+pub async fn serve(
+    path: PathBuf,
+    listener: TcpListener,
+    cancel: CancellationToken,
+) -> std::io::Result<()> {
+    let app = router(Arc::new(Reader::new(path)));
+    let drained = cancel.clone();
+    let server = axum::serve(listener, app).with_graceful_shutdown(cancel.cancelled_owned());
+    tokio::select! {
+        ended = server.into_future() => ended,
+        () = async { drained.cancelled().await; tokio::time::sleep(DRAIN).await } => Ok(()),
+    }
+}
+
+/// The routes, for a server of one's own.
+pub fn router(reader: Arc<Reader>) -> Router {
+    Router::new()
+        .route("/orders", get(page::<OrderRow>))
+        .route("/attempts", get(page::<AttemptRow>))
+        .route("/effects", get(page::<EffectRow>))
+        .route("/balances", get(page::<BalanceRow>))
+        .route("/healthz", get(healthz))
+        .fallback(|| async {
+            failure(
+                StatusCode::NOT_FOUND,
+                "no such view; there are /orders, /attempts, /effects, /balances and /healthz",
+            )
+        })
+        .with_state(reader)
+}
+
+async fn page<T: Table + Serialize + Send + 'static>(
+    State(reader): State<Arc<Reader>>,
+    window: Result<Query<Window>, QueryRejection>,
+) -> Response {
+    let window = match window {
+        Ok(Query(window)) => window,
+        Err(rejection) => return failure(StatusCode::BAD_REQUEST, &rejection.body_text()),
+    };
+    let limit = window.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
+    answer(tokio::task::spawn_blocking(move || reader.page::<T>(window.after, limit)).await)
+}
+
+async fn healthz(State(reader): State<Arc<Reader>>) -> Response {
+    let read = tokio::task::spawn_blocking(move || {
+        reader
+            .balances(i64::MAX, 1)
+            .map(|_| json!({"status": "ok"}))
+    });
+    answer(read.await)
+}
+
+fn answer<T: Serialize>(read: Result<Result<T, LedgerError>, tokio::task::JoinError>) -> Response {
+    match read {
+        Ok(Ok(value)) => Json(value).into_response(),
+        Ok(Err(error @ LedgerError::Busy(_))) => {
+            failure(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
+        }
+        Ok(Err(error)) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        Err(error) => failure(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            &format!("read the ledger: {error}"),
+        ),
+    }
+}
+
+fn failure(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({"error": message}))).into_response()
+}

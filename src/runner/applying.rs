@@ -1,0 +1,120 @@
+//! From manifest texts to the objects of an attempt: dependencies are renamed, so that each attempt starts fresh.
+//!
+//! Buckets and consumers outlive Sensors. A new dependency name makes Argo itself start with a new consumer, on both
+//! clusters alike.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::cluster::Manifest;
+
+/// Renames every dependency `NAME` of a Sensor to `NAME-aATTEMPT`, wherever the Sensor names it.
+pub fn rename_dependencies(manifest: &mut Manifest, attempt: u32) {
+    if manifest.object.get("kind").and_then(Value::as_str) != Some("Sensor") {
+        return;
+    }
+    let mut names = BTreeMap::new();
+    if let Some(Value::Array(dependencies)) = manifest.object.pointer_mut("/spec/dependencies") {
+        for dependency in dependencies {
+            if let Some(Value::String(name)) = dependency.get_mut("name") {
+                let renamed = format!("{name}-a{attempt}");
+                names.insert(std::mem::replace(name, renamed.clone()), renamed);
+            }
+        }
+    }
+    if let Some(triggers) = manifest.object.pointer_mut("/spec/triggers") {
+        rename_in(triggers, &names);
+    }
+}
+
+/// `dependencyName` and `conditions` anywhere below the triggers.
+fn rename_in(value: &mut Value, names: &BTreeMap<String, String>) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_in(item, names)),
+        Value::Object(fields) => {
+            for (key, value) in fields.iter_mut() {
+                match (key.as_str(), &mut *value) {
+                    ("dependencyName", Value::String(name)) => {
+                        if let Some(renamed) = names.get(name) {
+                            renamed.clone_into(name);
+                        }
+                    }
+                    ("conditions", Value::String(expression)) => {
+                        *expression = rename_words(expression, names)
+                    }
+                    // A trigger's own source object is the user's: nothing in it names a dependency.
+                    ("source", _) => {}
+                    _ => rename_in(value, names),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn rename_words(expression: &str, names: &BTreeMap<String, String>) -> String {
+    let mut result = String::with_capacity(expression.len());
+    let mut word = String::new();
+    let flush = |word: &mut String, result: &mut String| {
+        result.push_str(
+            names
+                .get(word.as_str())
+                .map_or(word.as_str(), String::as_str),
+        );
+        word.clear();
+    };
+    for character in expression.chars() {
+        if character.is_alphanumeric() || matches!(character, '-' | '_' | '.') {
+            word.push(character);
+        } else {
+            flush(&mut word, &mut result);
+            result.push(character);
+        }
+    }
+    flush(&mut word, &mut result);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn dependencies_are_renamed_wherever_the_sensor_names_them() {
+        let mut manifest = Manifest {
+            file: "f".into(),
+            object: json!({"kind": "Sensor", "spec": {
+                "dependencies": [{"name": "order", "eventName": "e"}, {"name": "order-b"}],
+                "triggers": [{"template": {"conditions": "order && (order-b||other)", "k8s": {"source": {"resource": {"dependencyName": "order"}},
+                    "parameters": [{"src": {"dependencyName": "order"}}, {"src": {"dependencyName": "order-b"}}]}},
+                    "parameters": [{"src": {"dependencyName": "order"}}]}]}}),
+        };
+        rename_dependencies(&mut manifest, 3);
+        assert_eq!(
+            manifest.object,
+            json!({"kind": "Sensor", "spec": {
+                "dependencies": [{"name": "order-a3", "eventName": "e"}, {"name": "order-b-a3"}],
+                "triggers": [{"template": {"conditions": "order-a3 && (order-b-a3||other)", "k8s": {"source": {"resource": {"dependencyName": "order"}},
+                    "parameters": [{"src": {"dependencyName": "order-a3"}}, {"src": {"dependencyName": "order-b-a3"}}]}},
+                    "parameters": [{"src": {"dependencyName": "order-a3"}}]}]}})
+        );
+    }
+
+    #[test]
+    fn any_shape_is_left_standing() {
+        for object in [
+            json!({"kind": "Sensor"}),
+            json!({"kind": "Sensor", "spec": {"dependencies": 5, "triggers": "x"}}),
+            json!({"kind": "Role"}),
+        ] {
+            let mut manifest = Manifest {
+                file: "f".into(),
+                object: object.clone(),
+            };
+            rename_dependencies(&mut manifest, 1);
+            assert_eq!(manifest.object, object);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Each condition of the gate is seen failing, alone.
+
+use super::*;
+use serde_json::json;
+
+const SUBJECT: &str = "default.orders.e";
+
+fn encode(object: &Value) -> String {
+    base64::engine::general_purpose::STANDARD.encode(object.to_string())
+}
+
+fn sensor(triggers: &[&str]) -> Value {
+    let triggers: Vec<_> = triggers
+        .iter()
+        .map(|name| json!({"template": {"name": name}}))
+        .collect();
+    json!({
+        "metadata": {"name": "orders"},
+        "spec": {"dependencies": [{"name": "order-a1", "eventSourceName": "orders", "eventName": "e"}], "triggers": triggers},
+        "status": {"conditions": [{"type": "DependenciesProvided", "status": "True"}, {"type": "TriggersProvided", "status": "True"}]}
+    })
+}
+
+fn pod(name: &str, variable: &str, object: &Value, level: Option<&str>) -> Value {
+    let mut env = vec![json!({"name": variable, "value": encode(object)})];
+    env.extend(level.map(|level| json!({"name": "LOG_LEVEL", "value": level})));
+    json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}")},
+        "spec": {"containers": [{"name": "main", "env": env}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [{"name": "main", "restartCount": 0, "state": {"running": {}}}]}
+    })
+}
+
+fn consumer(one: &Subscription, waiting: u64) -> ConsumerInfo {
+    ConsumerInfo {
+        durable: one.durable.clone(),
+        filter_subject: one.subject.clone(),
+        created: Timestamp::UNIX_EPOCH,
+        created_at_sequence: 0,
+        delivered_stream: 0,
+        ack_floor_stream: 0,
+        num_ack_pending: 0,
+        num_redelivered: 0,
+        num_waiting: waiting,
+        num_pending: 0,
+    }
+}
+
+fn open_input(mode: GateMode) -> Input {
+    let (source, sensor) = (json!({"spec": {"webhook": {}}}), sensor(&["t", "u"]));
+    let wanted = subscriptions(&sensor);
+    Input {
+        mode,
+        namespace: "eventlab".into(),
+        event_bus: Some(
+            json!({"status": {"conditions": [{"type": "Deployed", "status": "True"}, {"type": "Configured", "status": "True"}]}}),
+        ),
+        event_source_pods: vec![pod("es", "EVENTSOURCE_OBJECT", &source, None)],
+        event_source: Some(source),
+        intake: Ok(()),
+        ledger: Ok(()),
+        sensor_pods: vec![pod("new", "SENSOR_OBJECT", &sensor, Some("debug"))],
+        sensor: Some(sensor),
+        logs: [(
+            ("uid-new".to_owned(), 0),
+            InstanceLog {
+                subscribed: wanted.clone(),
+                ..InstanceLog::default()
+            },
+        )]
+        .into(),
+        consumers: Ok(wanted.iter().map(|one| consumer(one, 1)).collect()),
+        invalid: None,
+    }
+}
+
+fn failing(report: &GateReport) -> Vec<&str> {
+    report
+        .conditions
+        .iter()
+        .filter(|condition| !condition.holds)
+        .map(|condition| condition.name.as_str())
+        .collect()
+}
+
+fn assert_waits(change: impl FnOnce(&mut Input), names: &[&str], detail: &str) {
+    let mut input = open_input(GateMode::Open);
+    change(&mut input);
+    let report = evaluate(&input);
+    assert!(!report.open);
+    assert_eq!(report.failed, None);
+    assert_eq!(failing(&report), names);
+    let found = report
+        .conditions
+        .iter()
+        .find(|condition| condition.name == names[0])
+        .unwrap();
+    assert!(found.detail.contains(detail), "{}", found.detail);
+}
+
+fn assert_fails(mode: GateMode, change: impl FnOnce(&mut Input), reason: &str) {
+    let mut input = open_input(mode);
+    change(&mut input);
+    let report = evaluate(&input);
+    assert!(!report.open);
+    assert_eq!(
+        report.failed.map(|error| (error.reason, error.environment)),
+        Some((reason.to_owned(), false))
+    );
+}
+
+#[test]
+fn it_opens_when_everything_holds() {
+    for mode in [
+        GateMode::Open,
+        GateMode::OpenByLine,
+        GateMode::Ready,
+        GateMode::Intake,
+        GateMode::None,
+    ] {
+        assert!(evaluate(&open_input(mode)).open, "{mode:?}");
+    }
+}
+
+#[test]
+fn standing_by_behind_an_old_pod() {
+    let change = |input: &mut Input| {
+        let old = sensor(&["t"]);
+        input
+            .sensor_pods
+            .push(pod("old", "SENSOR_OBJECT", &old, Some("debug")));
+        input.logs.insert(
+            ("uid-new".into(), 0),
+            InstanceLog {
+                stand_by: Some("Not the LEADER, stand by ...".into()),
+                ..InstanceLog::default()
+            },
+        );
+        input.consumers = Ok(Vec::new());
+    };
+    assert_waits(
+        change,
+        &["older pod", "subscribed", "consumers"],
+        "stand by, old pod old alive",
+    );
+}
+
+#[test]
+fn a_terminating_pod_of_the_same_spec_is_an_old_pod() {
+    let change = |input: &mut Input| {
+        let mut old = input.sensor_pods[0].clone();
+        old["metadata"] =
+            json!({"name": "old", "uid": "uid-old", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        input.sensor_pods.push(old);
+    };
+    assert_waits(change, &["older pod"], "old pod old alive");
+}
+
+#[test]
+fn running_an_older_spec() {
+    let change = |input: &mut Input| {
+        let mut old = sensor(&["t"]);
+        old["spec"]["dependencies"][0]["filters"] = json!({"data": [{"path": "body.event.kind"}]});
+        input.sensor_pods = vec![pod("old", "SENSOR_OBJECT", &old, Some("debug"))];
+    };
+    assert_waits(
+        change,
+        &["sensor spec", "older pod", "subscribed"],
+        "body.event.kind",
+    );
+}
+
+#[test]
+fn one_of_two_triggers_not_subscribed() {
+    let change = |input: &mut Input| {
+        input
+            .logs
+            .values_mut()
+            .for_each(|log| log.subscribed.truncate(1));
+    };
+    assert_waits(change, &["subscribed"], "1 of 2 lines");
+}
+
+#[test]
+fn lines_of_another_instance_do_not_count() {
+    let change = |input: &mut Input| {
+        input.sensor_pods[0]["status"]["containerStatuses"][0]["restartCount"] = json!(1);
+    };
+    assert_waits(change, &["subscribed"], "0 of 2 lines");
+}
+
+#[test]
+fn a_consumer_that_nobody_pulls_from() {
+    let change = |input: &mut Input| {
+        input.consumers.as_mut().unwrap()[0].num_waiting = 0;
+    };
+    assert_waits(change, &["consumers"], "nobody pulls");
+}
+
+#[test]
+fn could_not_look_at_the_bus() {
+    assert_waits(
+        |input| input.consumers = Err("closed".into()),
+        &["consumers"],
+        "could not look: closed",
+    );
+}
+
+#[test]
+fn the_event_source_does_not_answer() {
+    assert_waits(
+        |input| input.intake = Err("no ready endpoint".into()),
+        &["intake"],
+        "no ready endpoint",
+    );
+    assert_waits(
+        |input| input.event_source_pods.clear(),
+        &["event source"],
+        "no pod yet",
+    );
+}
+
+#[test]
+fn the_event_source_runs_an_older_spec() {
+    assert_waits(
+        |input| input.event_source = Some(json!({"spec": {"webhook": {"more": 1}}})),
+        &["event source"],
+        "older spec",
+    );
+}
+
+#[test]
+fn the_ledger_cannot_be_read() {
+    assert_waits(
+        |input| input.ledger = Err("unreachable".into()),
+        &["ledger"],
+        "unreachable",
+    );
+}
+
+#[test]
+fn the_event_bus_is_not_configured() {
+    assert_waits(
+        |input| {
+            input.event_bus =
+                Some(json!({"status": {"conditions": [{"type": "Deployed", "status": "True"}]}}))
+        },
+        &["event bus"],
+        "not Configured",
+    );
+}
+
+#[test]
+fn subscribing_fails() {
+    assert_fails(
+        GateMode::Open,
+        |input| {
+            input
+                .logs
+                .values_mut()
+                .for_each(|log| log.failure = Some("consumer refused".into()))
+        },
+        "not-subscribed",
+    );
+}
+
+#[test]
+fn an_invalid_sensor_fails_fast_once_its_controller_has_said_so() {
+    let invalid = |input: &mut Input, condition: &str| {
+        input.invalid = Some("bad operator".into());
+        if let Some(sensor) = &mut input.sensor {
+            sensor["status"]["conditions"][0]["status"] = json!(condition);
+        }
+    };
+    assert_fails(
+        GateMode::Open,
+        |input| invalid(input, "False"),
+        "invalid-sensor",
+    );
+    assert_waits(
+        |input| invalid(input, "True"),
+        &["sensor"],
+        "has not said so yet",
+    );
+    assert_waits(
+        |input| {
+            invalid(input, "False");
+            input.invalid = None;
+        },
+        &["sensor"],
+        "has not looked",
+    );
+}
+
+#[test]
+fn without_debug_consumer_state_decides_and_says_so() {
+    let quiet = |input: &mut Input, level: Option<&str>| {
+        let sensor = input.sensor.clone().unwrap();
+        input.sensor_pods = vec![pod("new", "SENSOR_OBJECT", &sensor, level)];
+        input.logs.clear();
+    };
+    for level in [None, Some("DEBUG"), Some("info"), Some("Debug"), Some("")] {
+        let mut input = open_input(GateMode::Open);
+        quiet(&mut input, level);
+        let report = evaluate(&input);
+        assert!(report.open, "{level:?}");
+        assert!(
+            report
+                .conditions
+                .iter()
+                .any(|condition| condition.detail.contains("decided by consumer state"))
+        );
+        assert_fails(
+            GateMode::OpenByLine,
+            |input| quiet(input, level),
+            "no-subscribed-line",
+        );
+    }
+}
+
+#[test]
+fn a_sensor_without_triggers_never_opens() {
+    let mut input = open_input(GateMode::Open);
+    input.sensor = Some(sensor(&[]));
+    assert!(!evaluate(&input).open);
+}
+
+#[test]
+fn since_is_kept_while_a_condition_stays_as_it_is() {
+    let input = open_input(GateMode::Open);
+    let (early, late) = (
+        Timestamp::UNIX_EPOCH,
+        Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(5),
+    );
+    let mut first = evaluate(&input);
+    carry_since(&mut first, &GateReport::default(), early);
+    let mut second = evaluate(&Input {
+        intake: Err("x".into()),
+        ..input
+    });
+    carry_since(&mut second, &first, late);
+    for condition in &second.conditions {
+        assert_eq!(
+            condition.since,
+            Some(if condition.name == "intake" {
+                late
+            } else {
+                early
+            }),
+            "{}",
+            condition.name
+        );
+    }
+    assert!(
+        second
+            .conditions
+            .iter()
+            .any(|condition| condition.name == "consumers")
+            && SUBJECT.starts_with("default")
+    );
+}

@@ -1,0 +1,86 @@
+//! From the parsed pattern to the automata that run it.
+
+use regex_automata::meta;
+use regex_syntax::hir::{Capture, Class, Dot, Hir, Repetition};
+
+use super::ast::Node;
+use super::error::RegexError;
+use super::parser::Parsed;
+
+/// Bytes of the automaton. Go's own limit lies higher: `\pL{1000}` is refused here and not there.
+const MAX_AUTOMATON_BYTES: usize = 20 << 20;
+/// Bytes of the cache in which a search builds its states.
+const SEARCH_CACHE_BYTES: usize = 2 << 20;
+/// Patterns of more levels are built on a thread with a stack for the deepest one.
+const DEEP: u32 = 100;
+const DEEP_STACK_BYTES: usize = 64 << 20;
+
+/// Builds what runs the pattern.
+pub(super) fn build(pattern: &str, parsed: &Parsed) -> Result<meta::Regex, RegexError> {
+    let regex = if parsed.height > DEEP {
+        std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .stack_size(DEEP_STACK_BYTES)
+                .spawn_scoped(scope, || build_here(&parsed.node))
+                .ok()
+                .and_then(|built| built.join().ok())
+                .flatten()
+        })
+    } else {
+        build_here(&parsed.node)
+    };
+    regex.ok_or_else(|| RegexError::too_large(pattern))
+}
+
+fn build_here(node: &Node) -> Option<meta::Regex> {
+    let config = meta::Config::new()
+        .utf8_empty(true)
+        .nfa_size_limit(Some(MAX_AUTOMATON_BYTES))
+        .hybrid_cache_capacity(SEARCH_CACHE_BYTES);
+    meta::Builder::new()
+        .configure(config)
+        .build_from_hir(&hir(node))
+        .ok()
+}
+
+fn hir(node: &Node) -> Hir {
+    match node {
+        Node::Literal(c) => Hir::literal(c.to_string().into_bytes()),
+        Node::Class(class) => Hir::class(Class::Unicode(class.clone())),
+        Node::Look(look) => Hir::look(*look),
+        Node::AnyChar => Hir::dot(Dot::AnyChar),
+        Node::AnyCharButNewline => Hir::dot(Dot::AnyCharExceptLF),
+        Node::Repeat {
+            min,
+            max,
+            greedy,
+            sub,
+        } => Hir::repetition(Repetition {
+            min: *min,
+            max: *max,
+            greedy: *greedy,
+            sub: Box::new(hir(sub)),
+        }),
+        Node::Capture { index, sub } => Hir::capture(Capture {
+            index: *index,
+            // Go allows a name twice; the names are kept beside the automaton.
+            name: None,
+            sub: Box::new(hir(sub)),
+        }),
+        Node::Concat(nodes) => {
+            let mut parts = Vec::with_capacity(nodes.len());
+            flatten(nodes, &mut parts);
+            Hir::concat(parts)
+        }
+        Node::Alternate(nodes) => Hir::alternation(nodes.iter().map(hir).collect()),
+    }
+}
+
+fn flatten(nodes: &[Node], parts: &mut Vec<Hir>) {
+    for node in nodes {
+        match node {
+            Node::Concat(inner) => flatten(inner, parts),
+            node => parts.push(hir(node)),
+        }
+    }
+}

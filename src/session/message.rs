@@ -1,0 +1,170 @@
+//! What can happen to a session, and what it asks to be done.
+
+use jiff::Timestamp;
+
+use crate::evidence::{Fact, Fate, Layer};
+use crate::lab::{Action, GateMode, Probe};
+
+/// Input of the state machine. The first group is the learner's, the second the runner's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// Enter: start this stage's work, continue an interrupted one, or go to the next stage once it has passed.
+    Next,
+    /// Go to a stage of a lab (resets that stage's work on the embedded cluster through its snapshot).
+    GoTo { lab: String, stage: usize },
+    /// Answer a prediction; `None` predicts that the probe has its effect.
+    Predict {
+        probe: String,
+        stops_at: Option<Layer>,
+    },
+    /// Show the next hint.
+    Hint,
+    /// Show the reference solution (allowed after a failed try or on confirmation).
+    Reveal { confirmed: bool },
+    /// The working copy was saved.
+    Edited { manifest: String },
+    /// Do the stage's work again with new traces.
+    Retry,
+    /// Start the lab over.
+    Reset,
+    /// One answer of the report: topic `layer`, `fact`, `cause`, `not-proven`.
+    Report { topic: String, answer: String },
+    /// Stop waiting for what runs now.
+    Cancel,
+
+    /// Apply ended.
+    Applied {
+        attempt: u32,
+        result: Result<Vec<String>, StepError>,
+    },
+    /// An action before the probes ended.
+    Acted {
+        action: Action,
+        result: Result<(), StepError>,
+    },
+    /// The gate's conditions as of now.
+    Gate(GateReport),
+    /// A probe's send ended (its intent is on disk).
+    Sent {
+        probe: String,
+        trace: String,
+        outcome: SendOutcome,
+    },
+    /// New facts, numbered and on disk.
+    Facts(Vec<Fact>),
+    /// The collector has nothing to wait for any more, or its time is over.
+    Collected { complete: bool },
+    /// A rewind or reset ended.
+    Rewound { result: Result<(), StepError> },
+    /// Cluster and checkpoint differ.
+    Drift(Vec<String>),
+    /// Time passes (only for the seconds that are shown).
+    Tick(Timestamp),
+}
+
+/// Why a step could not be done. `environment` means "could not look", which is never the learner's fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepError {
+    /// `apply-refused`, `invalid-sensor`, `not-subscribed`, `no-answer`, …
+    pub reason: String,
+    pub text: String,
+    pub environment: bool,
+}
+
+/// How a send ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SendOutcome {
+    Answered {
+        status: u16,
+    },
+    /// The client closed before reading (on purpose or not).
+    Lost {
+        error: String,
+    },
+    /// The request was never written: nothing was sent.
+    NotSent {
+        error: String,
+    },
+    /// After a restart: the intent is on disk and its outcome is not.
+    Unresolved,
+}
+
+/// The gate's conditions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GateReport {
+    pub open: bool,
+    pub conditions: Vec<GateCondition>,
+    /// Set when waiting longer cannot help.
+    pub failed: Option<StepError>,
+}
+
+/// One condition of the gate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateCondition {
+    /// `event bus`, `event source`, `sensor spec`, `older pod`, `subscribed`, `consumers`.
+    pub name: String,
+    pub holds: bool,
+    /// What is there or what is missing: `stand by, old pod orders-sensor-… alive`.
+    pub detail: String,
+    pub since: Option<Timestamp>,
+    pub command: String,
+}
+
+/// What the state machine asks for. Each one that changes the world is an intent on disk before it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Replace the checkpoint atomically.
+    Checkpoint,
+    /// Apply manifests (working copies first), dependency names renamed for the attempt.
+    Apply {
+        lab: String,
+        stage: String,
+        attempt: u32,
+        manifests: Vec<String>,
+    },
+    Act {
+        lab: String,
+        stage: String,
+        attempt: u32,
+        action: Action,
+    },
+    /// Watch the gate and report until it opens, fails or is cancelled.
+    OpenGate {
+        lab: String,
+        stage: String,
+        attempt: u32,
+        mode: GateMode,
+    },
+    Send {
+        lab: String,
+        stage: String,
+        attempt: u32,
+        trace: String,
+        probe: Box<Probe>,
+    },
+    /// Collect facts for these traces until every one is settled or nothing more can come.
+    Collect {
+        lab: String,
+        stage: String,
+        attempt: u32,
+        probes: Vec<(String, String, Fate)>,
+    },
+    /// Append to the journal (predictions, claims, judgements, notes).
+    Journal(Box<crate::evidence::Entry>),
+    Snapshot {
+        lab: String,
+        stage: usize,
+    },
+    Rewind {
+        lab: String,
+        stage: usize,
+    },
+    Reset {
+        lab: String,
+    },
+    /// Copy the manifest to the working copies if it is not there.
+    OpenWorkingCopy {
+        manifest: String,
+    },
+    CancelWork,
+}

@@ -1,0 +1,916 @@
+//! The bus's rules, once within the process and once over HTTP.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eventlab::embedded::bus::engine::{BusOpenError, EmbeddedBus};
+use eventlab::embedded::bus::host::{BusHost, LocalConnector, ServeGuard};
+use eventlab::embedded::bus::remote::RemoteConnector;
+use eventlab::embedded::bus::server::{client_router, monitor_router};
+use eventlab::embedded::bus::{
+    Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, StreamConfig,
+};
+use futures::StreamExt;
+
+const URL: &str = "nats://eventbus-default-js-svc.eventlab.svc:4222";
+const SECRET: &str = "s3cret";
+/// Long enough for a slow machine; reached only when a test fails.
+const GUARD: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy)]
+enum Way {
+    InProcess,
+    Http,
+}
+
+struct Fixture {
+    way: Way,
+    directory: tempfile::TempDir,
+    host: Arc<BusHost>,
+    served: Option<ServeGuard>,
+    base: Option<String>,
+    server: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Fixture {
+    async fn new(way: Way) -> Fixture {
+        let directory = tempfile::tempdir().unwrap();
+        let host = BusHost::new(EmbeddedBus::open(&directory.path().join("bus.db")).unwrap());
+        let mut fixture = Fixture {
+            way,
+            directory,
+            host,
+            served: None,
+            base: None,
+            server: None,
+        };
+        fixture.serve().await;
+        fixture
+    }
+
+    async fn serve(&mut self) {
+        let guard = self
+            .host
+            .serve("eventlab", "eventbus-default-js-0", Some(SECRET.to_owned()))
+            .unwrap();
+        if let Way::Http = self.way {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            self.base = Some(format!("http://{}", listener.local_addr().unwrap()));
+            let router = client_router(Arc::new(guard.connection()), Some(SECRET));
+            self.server = Some(tokio::spawn(async move {
+                axum::serve(listener, router).await.unwrap()
+            }));
+        }
+        self.served = Some(guard);
+    }
+
+    fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.abort();
+        }
+        self.served = None;
+    }
+
+    async fn try_connect(&self, secret: &str) -> Result<Arc<dyn Bus>, BusError> {
+        match &self.base {
+            None => {
+                LocalConnector(Arc::clone(&self.host))
+                    .connect(URL, Some(secret))
+                    .await
+            }
+            Some(base) => {
+                RemoteConnector { base: base.clone() }
+                    .connect(URL, Some(secret))
+                    .await
+            }
+        }
+    }
+
+    async fn connect(&self) -> Arc<dyn Bus> {
+        self.try_connect(SECRET).await.unwrap()
+    }
+
+    /// A connection to a bus with the stream made.
+    async fn ready(&self) -> Arc<dyn Bus> {
+        let bus = self.connect().await;
+        bus.ensure_stream(stream_config()).await.unwrap();
+        bus
+    }
+
+    fn database(&self) -> PathBuf {
+        self.directory.path().join("bus.db")
+    }
+}
+
+fn stream_config() -> StreamConfig {
+    StreamConfig {
+        name: "default".to_owned(),
+        subjects: vec!["default.*.*".to_owned()],
+        max_messages: 50_000,
+        max_age: Duration::from_secs(168 * 3600),
+        duplicate_window: Duration::from_secs(300),
+    }
+}
+
+fn consumer(durable: &str, subject: &str) -> ConsumerConfig {
+    ConsumerConfig {
+        durable: durable.to_owned(),
+        filter_subject: subject.to_owned(),
+        ack_wait: Duration::from_secs(30),
+    }
+}
+
+async fn publish(bus: &dyn Bus, subject: &str, id: &str, text: &str) -> u64 {
+    bus.publish(subject, id, text.as_bytes().to_vec())
+        .await
+        .unwrap()
+        .sequence
+}
+
+async fn info(bus: &dyn Bus, durable: &str) -> ConsumerInfo {
+    let all = bus.consumers("default").await.unwrap();
+    all.into_iter()
+        .find(|info| info.durable == durable)
+        .expect("the consumer is there")
+}
+
+async fn pull_now(bus: &dyn Bus, durable: &str) -> Option<eventlab::embedded::bus::Delivery> {
+    bus.pull("default", durable, Duration::ZERO).await.unwrap()
+}
+
+macro_rules! both {
+    ($($name:ident),* $(,)?) => {
+        mod in_process {
+            use super::{Fixture, Way};
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(Fixture::new(Way::InProcess).await).await;
+            })*
+        }
+        mod over_http {
+            use super::{Fixture, Way};
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(Fixture::new(Way::Http).await).await;
+            })*
+        }
+    };
+}
+
+both!(
+    a_consumer_starts_behind_its_creation,
+    messages_come_in_order_and_only_of_its_subject,
+    the_duplicate_window_catches_the_same_id,
+    an_unacknowledged_message_comes_again_after_the_ack_wait,
+    in_progress_restarts_the_ack_wait,
+    the_ack_floor_stops_below_a_hole,
+    a_waiting_pull_is_counted_and_ends_with_its_connection,
+    a_waiting_pull_is_woken_by_a_publish,
+    several_waiting_pulls_share_a_burst,
+    the_message_limit_drops_the_oldest,
+    the_age_limit_drops_old_messages,
+    a_subject_that_no_stream_takes_is_refused,
+    a_payload_over_the_limit_is_refused,
+    a_deleted_consumer_is_gone_and_made_again_anew,
+    a_consumer_keeps_its_subject,
+    buckets_keep_bytes,
+    signals_reach_listeners_only,
+    a_wrong_secret_is_refused,
+    connections_are_lost_when_the_pod_ends,
+    messages_are_listed_by_sequence,
+    a_rewind_never_reuses_a_sequence,
+    many_publishers_get_distinct_sequences,
+);
+
+async fn a_consumer_starts_behind_its_creation(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    publish(&*bus, "default.webhook.orders", "a", "early").await;
+    let made = bus
+        .ensure_consumer("default", consumer("group-1", "default.webhook.orders"))
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            made.created_at_sequence,
+            made.num_pending,
+            made.ack_floor_stream
+        ),
+        (1, 0, 1)
+    );
+    assert_eq!(pull_now(&*bus, "group-1").await, None);
+    publish(&*bus, "default.webhook.orders", "b", "late").await;
+    let again = bus
+        .ensure_consumer("default", consumer("group-1", "default.webhook.orders"))
+        .await
+        .unwrap();
+    assert_eq!((again.created, again.num_pending), (made.created, 1));
+    let delivery = pull_now(&*bus, "group-1").await.unwrap();
+    assert_eq!(
+        (
+            delivery.message.payload.as_slice(),
+            delivery.message.sequence
+        ),
+        (b"late".as_slice(), 2)
+    );
+    assert_eq!((delivery.delivered, delivery.consumer_sequence()), (1, 1));
+    assert_eq!(delivery.message.message_id.as_deref(), Some("b"));
+}
+
+async fn messages_come_in_order_and_only_of_its_subject(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.webhook.orders"))
+        .await
+        .unwrap();
+    for number in 0..20 {
+        let subject = if number % 2 == 0 {
+            "default.webhook.orders"
+        } else {
+            "default.webhook.other"
+        };
+        publish(&*bus, subject, &format!("id-{number}"), &number.to_string()).await;
+    }
+    for number in (0..20).step_by(2) {
+        let delivery = pull_now(&*bus, "group-1").await.unwrap();
+        assert_eq!(delivery.message.payload, number.to_string().into_bytes());
+        bus.ack("default", "group-1", &delivery.token)
+            .await
+            .unwrap();
+    }
+    assert_eq!(pull_now(&*bus, "group-1").await, None);
+    let info = info(&*bus, "group-1").await;
+    assert_eq!(
+        (
+            info.delivered_stream,
+            info.ack_floor_stream,
+            info.num_ack_pending,
+            info.num_pending
+        ),
+        (19, 19, 0, 0)
+    );
+}
+
+async fn the_duplicate_window_catches_the_same_id(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    let first = bus
+        .publish("default.a.b", "same", b"1".to_vec())
+        .await
+        .unwrap();
+    let second = bus
+        .publish("default.a.b", "same", b"2".to_vec())
+        .await
+        .unwrap();
+    assert!(!first.duplicate && second.duplicate);
+    assert_eq!(first.sequence, second.sequence);
+    let without = bus.publish("default.a.b", "", b"3".to_vec()).await.unwrap();
+    let without_again = bus.publish("default.a.b", "", b"3".to_vec()).await.unwrap();
+    assert_ne!(without.sequence, without_again.sequence);
+    assert_eq!(bus.stream_info("default").await.unwrap().messages, 3);
+
+    let short = StreamConfig {
+        name: "short".to_owned(),
+        subjects: vec!["short.>".to_owned()],
+        duplicate_window: Duration::from_millis(1),
+        ..stream_config()
+    };
+    bus.ensure_stream(short).await.unwrap();
+    bus.publish("short.a", "same", b"1".to_vec()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert!(
+        !bus.publish("short.a", "same", b"1".to_vec())
+            .await
+            .unwrap()
+            .duplicate
+    );
+}
+
+async fn an_unacknowledged_message_comes_again_after_the_ack_wait(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    let quick = ConsumerConfig {
+        ack_wait: Duration::from_millis(50),
+        ..consumer("group-1", "default.a.b")
+    };
+    bus.ensure_consumer("default", quick).await.unwrap();
+    publish(&*bus, "default.a.b", "1", "one").await;
+    let holder = fixture.connect().await;
+    let first = holder
+        .pull("default", "group-1", GUARD)
+        .await
+        .unwrap()
+        .unwrap();
+    drop(holder);
+    let again = bus
+        .pull("default", "group-1", GUARD)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (again.message.sequence, first.delivered, again.delivered),
+        (1, 1, 2)
+    );
+    assert_eq!(info(&*bus, "group-1").await.num_redelivered, 1);
+    bus.ack("default", "group-1", &again.token).await.unwrap();
+    let state = info(&*bus, "group-1").await;
+    assert_eq!(
+        (
+            state.num_redelivered,
+            state.num_ack_pending,
+            state.ack_floor_stream
+        ),
+        (0, 0, 1)
+    );
+    bus.ack("default", "group-1", &first.token).await.unwrap();
+}
+
+async fn in_progress_restarts_the_ack_wait(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    let quick = ConsumerConfig {
+        ack_wait: Duration::from_millis(400),
+        ..consumer("group-1", "default.a.b")
+    };
+    bus.ensure_consumer("default", quick).await.unwrap();
+    publish(&*bus, "default.a.b", "1", "one").await;
+    let delivery = pull_now(&*bus, "group-1").await.unwrap();
+    let start = std::time::Instant::now();
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bus.in_progress("default", "group-1", &delivery.token)
+            .await
+            .unwrap();
+    }
+    let again = bus
+        .pull("default", "group-1", GUARD)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(again.delivered, 2);
+    assert!(
+        start.elapsed() >= Duration::from_millis(900),
+        "it came back {:?} after the first delivery",
+        start.elapsed()
+    );
+}
+
+async fn the_ack_floor_stops_below_a_hole(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    let mut tokens = Vec::new();
+    for number in 0..3 {
+        publish(&*bus, "default.a.b", &number.to_string(), "x").await;
+        tokens.push(pull_now(&*bus, "group-1").await.unwrap().token);
+    }
+    for index in [2, 1] {
+        bus.ack("default", "group-1", &tokens[index]).await.unwrap();
+    }
+    assert_eq!(info(&*bus, "group-1").await.ack_floor_stream, 0);
+    bus.ack("default", "group-1", &tokens[0]).await.unwrap();
+    assert_eq!(info(&*bus, "group-1").await.ack_floor_stream, 3);
+}
+
+async fn a_waiting_pull_is_counted_and_ends_with_its_connection(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    let other = fixture.connect().await;
+    let pull = tokio::spawn(async move { other.pull("default", "group-1", GUARD).await });
+    until(|| async { info(&*bus, "group-1").await.num_waiting == 1 }).await;
+    pull.abort();
+    until(|| async { info(&*bus, "group-1").await.num_waiting == 0 }).await;
+    publish(&*bus, "default.a.b", "1", "one").await;
+    let delivery = pull_now(&*bus, "group-1").await.unwrap();
+    assert_eq!(delivery.delivered, 1, "the dropped pull took nothing");
+}
+
+async fn a_waiting_pull_is_woken_by_a_publish(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    let other = fixture.connect().await;
+    let pull = tokio::spawn(async move { other.pull("default", "group-1", GUARD).await });
+    until(|| async { info(&*bus, "group-1").await.num_waiting == 1 }).await;
+    publish(&*bus, "default.a.b", "1", "one").await;
+    let delivery = pull.await.unwrap().unwrap().unwrap();
+    assert_eq!(delivery.message.payload, b"one");
+}
+
+async fn several_waiting_pulls_share_a_burst(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    let mut pulls = Vec::new();
+    for _ in 0..5 {
+        let other = fixture.connect().await;
+        pulls.push(tokio::spawn(async move {
+            other.pull("default", "group-1", GUARD).await
+        }));
+    }
+    until(|| async { info(&*bus, "group-1").await.num_waiting == 5 }).await;
+    for number in 0..5 {
+        publish(&*bus, "default.a.b", &number.to_string(), "x").await;
+    }
+    let mut sequences = Vec::new();
+    for pull in pulls {
+        sequences.push(
+            pull.await
+                .unwrap()
+                .unwrap()
+                .expect("every pull gets one")
+                .message
+                .sequence,
+        );
+    }
+    sequences.sort_unstable();
+    assert_eq!(sequences, [1, 2, 3, 4, 5]);
+}
+
+async fn the_message_limit_drops_the_oldest(fixture: Fixture) {
+    let bus = fixture.connect().await;
+    bus.ensure_stream(StreamConfig {
+        max_messages: 3,
+        ..stream_config()
+    })
+    .await
+    .unwrap();
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    publish(&*bus, "default.a.b", "0", "x").await;
+    pull_now(&*bus, "group-1").await.unwrap();
+    for number in 1..6 {
+        publish(&*bus, "default.a.b", &number.to_string(), "x").await;
+    }
+    let stream = bus.stream_info("default").await.unwrap();
+    assert_eq!(
+        (stream.messages, stream.first_sequence, stream.last_sequence),
+        (3, 4, 6)
+    );
+    let state = info(&*bus, "group-1").await;
+    assert_eq!(
+        (state.num_ack_pending, state.num_pending),
+        (0, 3),
+        "what is gone is no longer pending"
+    );
+    assert_eq!(
+        pull_now(&*bus, "group-1").await.unwrap().message.sequence,
+        4
+    );
+}
+
+async fn the_age_limit_drops_old_messages(fixture: Fixture) {
+    let bus = fixture.connect().await;
+    bus.ensure_stream(StreamConfig {
+        max_age: Duration::from_millis(20),
+        ..stream_config()
+    })
+    .await
+    .unwrap();
+    publish(&*bus, "default.a.b", "0", "x").await;
+    tokio::time::sleep(Duration::from_millis(40)).await;
+    let stream = bus.stream_info("default").await.unwrap();
+    assert_eq!(
+        (
+            stream.messages,
+            stream.first_sequence,
+            stream.last_sequence,
+            stream.bytes
+        ),
+        (0, 2, 1, 0)
+    );
+    assert!(publish(&*bus, "default.a.b", "1", "x").await == 2);
+}
+
+async fn a_subject_that_no_stream_takes_is_refused(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    for subject in [
+        "default.webhook.order.created",
+        "default.webhook",
+        "default..orders",
+        "default.a.*",
+    ] {
+        let refused = bus.publish(subject, "1", Vec::new()).await;
+        assert!(
+            matches!(refused, Err(BusError::Refused(_))),
+            "{subject}: {refused:?}"
+        );
+    }
+    let missing = bus
+        .ensure_consumer("none", consumer("group-1", "default.a.b"))
+        .await;
+    assert_eq!(missing, Err(BusError::StreamNotFound("none".to_owned())));
+}
+
+async fn a_payload_over_the_limit_is_refused(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.publish("default.a.b", "1", vec![b'x'; 1 << 20])
+        .await
+        .unwrap();
+    let refused = bus
+        .publish("default.a.b", "2", vec![b'x'; (1 << 20) + 1])
+        .await;
+    assert_eq!(
+        refused,
+        Err(BusError::Refused(
+            "nats: maximum payload exceeded".to_owned()
+        ))
+    );
+}
+
+async fn a_deleted_consumer_is_gone_and_made_again_anew(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    publish(&*bus, "default.a.b", "1", "x").await;
+    let held = pull_now(&*bus, "group-1").await.unwrap();
+    let other = fixture.connect().await;
+    let waiting = tokio::spawn(async move { other.pull("default", "group-1", GUARD).await });
+    until(|| async { info(&*bus, "group-1").await.num_waiting == 1 }).await;
+    bus.delete_consumer("default", "group-1").await.unwrap();
+    let gone = Err(BusError::ConsumerNotFound("group-1".to_owned()));
+    assert_eq!(waiting.await.unwrap(), gone);
+    assert_eq!(bus.pull("default", "group-1", Duration::ZERO).await, gone);
+    assert!(bus.ack("default", "group-1", &held.token).await.is_err());
+    bus.delete_consumer("default", "group-1").await.unwrap();
+    publish(&*bus, "default.a.b", "2", "x").await;
+    let anew = bus
+        .ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            anew.created_at_sequence,
+            anew.num_pending,
+            anew.num_ack_pending
+        ),
+        (2, 0, 0)
+    );
+}
+
+async fn a_consumer_keeps_its_subject(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    let refused = bus
+        .ensure_consumer("default", consumer("group-1", "default.a.c"))
+        .await;
+    assert_eq!(
+        refused,
+        Err(BusError::Refused(
+            "nats: subject does not match consumer".to_owned()
+        ))
+    );
+}
+
+async fn buckets_keep_bytes(fixture: Fixture) {
+    let bus = fixture.connect().await;
+    assert_eq!(bus.bucket_get("orders", "Deps").await.unwrap(), None);
+    bus.bucket_put("orders", "a/b", vec![0, 255, 10])
+        .await
+        .unwrap();
+    bus.bucket_put("orders", "a/b", vec![1, 2]).await.unwrap();
+    assert_eq!(
+        bus.bucket_get("orders", "a/b").await.unwrap(),
+        Some(vec![1, 2])
+    );
+    assert_eq!(bus.bucket_get("other", "a/b").await.unwrap(), None);
+    bus.bucket_delete("orders", "a/b").await.unwrap();
+    bus.bucket_delete("orders", "a/b").await.unwrap();
+    assert_eq!(bus.bucket_get("orders", "a/b").await.unwrap(), None);
+}
+
+async fn signals_reach_listeners_only(fixture: Fixture) {
+    let bus = fixture.connect().await;
+    let other = fixture.connect().await;
+    bus.signal("election.a", b"early".to_vec()).await.unwrap();
+    let mut heard = bus.listen("election.a").await.unwrap();
+    other
+        .signal("election.b", b"elsewhere".to_vec())
+        .await
+        .unwrap();
+    other.signal("election.a", b"now".to_vec()).await.unwrap();
+    let first = tokio::time::timeout(GUARD, heard.next()).await.unwrap();
+    assert_eq!(first.as_deref(), Some(b"now".as_slice()));
+}
+
+async fn a_wrong_secret_is_refused(fixture: Fixture) {
+    let refused = fixture.try_connect("wrong").await.err();
+    assert_eq!(
+        refused,
+        Some(BusError::Refused(
+            "nats: Authorization Violation".to_owned()
+        ))
+    );
+}
+
+async fn connections_are_lost_when_the_pod_ends(mut fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    let other = fixture.connect().await;
+    let pull = tokio::spawn(async move { other.pull("default", "group-1", GUARD).await });
+    until(|| async { info(&*bus, "group-1").await.num_waiting == 1 }).await;
+    let mut heard = bus.listen("election.a").await.unwrap();
+    fixture.stop();
+    assert_eq!(pull.await.unwrap(), Err(BusError::Closed));
+    tokio::time::timeout(GUARD, bus.closed().cancelled())
+        .await
+        .unwrap();
+    assert_eq!(
+        tokio::time::timeout(GUARD, heard.next()).await.unwrap(),
+        None
+    );
+    assert_eq!(bus.stream_info("default").await, Err(BusError::Closed));
+    let none = Some(BusError::Refused(
+        "nats: no servers available for connection".to_owned(),
+    ));
+    assert_eq!(fixture.try_connect(SECRET).await.err(), none);
+
+    fixture.serve().await;
+    assert_eq!(
+        bus.stream_info("default").await,
+        Err(BusError::Closed),
+        "an old connection stays lost"
+    );
+    assert_eq!(
+        fixture
+            .connect()
+            .await
+            .consumers("default")
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+async fn messages_are_listed_by_sequence(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    for number in 1..=5 {
+        publish(
+            &*bus,
+            "default.a.b",
+            &format!("id-{number}"),
+            &number.to_string(),
+        )
+        .await;
+    }
+    let some = bus.messages("default", 2, 2).await.unwrap();
+    let seen: Vec<_> = some
+        .iter()
+        .map(|message| (message.sequence, message.payload.as_slice()))
+        .collect();
+    assert_eq!(seen, [(3, b"3".as_slice()), (4, b"4".as_slice())]);
+    assert_eq!(some[0].message_id.as_deref(), Some("id-3"));
+    assert_eq!(bus.messages("default", 5, 10).await.unwrap(), []);
+}
+
+async fn a_rewind_never_reuses_a_sequence(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    publish(&*bus, "default.a.b", "1", "kept").await;
+    let snapshot = fixture.directory.path().join("stage-1.db");
+    fixture.host.bus().snapshot(&snapshot).unwrap();
+    publish(&*bus, "default.a.b", "2", "undone").await;
+    bus.ensure_consumer("default", consumer("group-2", "default.a.b"))
+        .await
+        .unwrap();
+    bus.bucket_put("orders", "Deps", b"{}".to_vec())
+        .await
+        .unwrap();
+    fixture.host.restore(&snapshot).unwrap();
+    tokio::time::timeout(GUARD, bus.closed().cancelled())
+        .await
+        .unwrap();
+    drop(bus);
+
+    let LocalConnector(host) = LocalConnector(Arc::clone(&fixture.host));
+    let bus = host.connect(URL, Some(SECRET)).unwrap();
+    assert_eq!(bus.stream_info("default").await.unwrap().messages, 1);
+    assert_eq!(bus.consumers("default").await.unwrap().len(), 1);
+    assert_eq!(bus.bucket_get("orders", "Deps").await.unwrap(), None);
+    assert_eq!(publish(&bus, "default.a.b", "3", "new").await, 3);
+    assert_eq!(
+        pull_now(&bus, "group-1").await.unwrap().message.payload,
+        b"kept"
+    );
+    assert_eq!(
+        pull_now(&bus, "group-1").await.unwrap().message.payload,
+        b"new"
+    );
+}
+
+async fn many_publishers_get_distinct_sequences(fixture: Fixture) {
+    let bus = fixture.ready().await;
+    bus.ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    let mut tasks = Vec::new();
+    for publisher in 0..8 {
+        let bus = fixture.connect().await;
+        tasks.push(tokio::spawn(async move {
+            let mut sequences = Vec::new();
+            for number in 0..25 {
+                sequences.push(
+                    publish(&*bus, "default.a.b", &format!("{publisher}-{number}"), "x").await,
+                );
+            }
+            sequences
+        }));
+    }
+    let mut sequences = Vec::new();
+    for task in tasks {
+        sequences.extend(task.await.unwrap());
+    }
+    sequences.sort_unstable();
+    assert_eq!(sequences, (1..=200).collect::<Vec<u64>>());
+    for sequence in 1..=200 {
+        let delivery = pull_now(&*bus, "group-1").await.unwrap();
+        assert_eq!(delivery.message.sequence, sequence);
+        bus.ack("default", "group-1", &delivery.token)
+            .await
+            .unwrap();
+    }
+}
+
+/// Waits until something becomes true.
+async fn until<F: Future<Output = bool>>(check: impl Fn() -> F) {
+    let wait = async {
+        while !check().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(GUARD, wait)
+        .await
+        .expect("it becomes true");
+}
+
+#[tokio::test]
+async fn everything_survives_a_reopened_database() {
+    let mut fixture = Fixture::new(Way::InProcess).await;
+    let bus = fixture.ready().await;
+    let quick = ConsumerConfig {
+        ack_wait: Duration::from_millis(1),
+        ..consumer("group-1", "default.a.b")
+    };
+    bus.ensure_consumer("default", quick).await.unwrap();
+    for number in 1..=3 {
+        publish(
+            &*bus,
+            "default.a.b",
+            &number.to_string(),
+            &number.to_string(),
+        )
+        .await;
+    }
+    let first = pull_now(&*bus, "group-1").await.unwrap();
+    bus.ack("default", "group-1", &first.token).await.unwrap();
+    bus.pull("default", "group-1", GUARD)
+        .await
+        .unwrap()
+        .unwrap();
+    bus.bucket_put("orders", "Deps", b"{}".to_vec())
+        .await
+        .unwrap();
+    let before = info(&*bus, "group-1").await;
+    fixture.stop();
+    let (path, directory) = (fixture.database(), fixture.directory);
+    drop((bus, fixture.host));
+
+    let bus = EmbeddedBus::open(&path).unwrap();
+    let after = info(&*bus, "group-1").await;
+    assert_eq!(
+        after,
+        ConsumerInfo {
+            num_waiting: 0,
+            ..before
+        }
+    );
+    let again = bus
+        .pull("default", "group-1", GUARD)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (
+            again.message.sequence,
+            again.delivered,
+            again.consumer_sequence()
+        ),
+        (2, 2, 3)
+    );
+    assert!(
+        bus.publish("default.a.b", "3", Vec::new())
+            .await
+            .unwrap()
+            .duplicate,
+        "the window survives"
+    );
+    assert_eq!(publish(&*bus, "default.a.b", "4", "x").await, 4);
+    assert_eq!(
+        bus.bucket_get("orders", "Deps").await.unwrap().as_deref(),
+        Some(b"{}".as_slice())
+    );
+    drop(directory);
+}
+
+#[test]
+fn a_damaged_a_locked_and_a_newer_database_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let damaged = directory.path().join("damaged.db");
+    std::fs::write(&damaged, vec![7_u8; 8192]).unwrap();
+    assert!(matches!(
+        EmbeddedBus::open(&damaged),
+        Err(BusOpenError::Damaged { .. })
+    ));
+
+    let locked = directory.path().join("locked.db");
+    let _holder = EmbeddedBus::open(&locked).unwrap();
+    assert!(matches!(
+        EmbeddedBus::open(&locked),
+        Err(BusOpenError::Locked { .. })
+    ));
+
+    let newer = directory.path().join("newer.db");
+    rusqlite::Connection::open(&newer)
+        .unwrap()
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    assert!(matches!(
+        EmbeddedBus::open(&newer),
+        Err(BusOpenError::Newer { found: 99, .. })
+    ));
+
+    let error = EmbeddedBus::open(&directory.path().join("none/bus.db"))
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("none/bus.db"), "{error}");
+}
+
+#[tokio::test]
+async fn the_monitor_answers_as_nats_does() {
+    let fixture = Fixture::new(Way::InProcess).await;
+    let bus = fixture.ready().await;
+    let made = bus
+        .ensure_consumer("default", consumer("group-1", "default.a.b"))
+        .await
+        .unwrap();
+    for number in 0..3 {
+        publish(&*bus, "default.a.b", &number.to_string(), "x").await;
+    }
+    let first = pull_now(&*bus, "group-1").await.unwrap();
+    bus.ack("default", "group-1", &first.token).await.unwrap();
+    bus.bucket_put("orders", "Deps", b"{}".to_vec())
+        .await
+        .unwrap();
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let router = monitor_router(fixture.host.bus(), "eventbus-default-js-0");
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let get = |path: &str| reqwest::get(format!("{base}{path}"));
+
+    let health: serde_json::Value = get("/healthz").await.unwrap().json().await.unwrap();
+    assert_eq!(health["status"], "ok");
+    let jsz: serde_json::Value = get("/jsz?consumers=true&streams=true")
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert_eq!(
+        (&jsz["streams"], &jsz["consumers"], &jsz["messages"]),
+        (&2.into(), &1.into(), &3.into())
+    );
+    let stream = &jsz["account_details"][0]["stream_detail"][0];
+    assert_eq!(
+        (&stream["name"], &stream["state"]["last_seq"]),
+        (&"default".into(), &3.into())
+    );
+    let consumer = &stream["consumer_detail"][0];
+    assert_eq!(
+        consumer["created"]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap(),
+        made.created
+    );
+    assert_eq!(consumer["config"]["filter_subject"], "default.a.b");
+    assert_eq!(consumer["ack_floor"]["stream_seq"], 1);
+    assert_eq!(
+        (&consumer["num_pending"], &consumer["num_waiting"]),
+        (&2.into(), &0.into())
+    );
+    let plain: serde_json::Value = get("/jsz").await.unwrap().json().await.unwrap();
+    assert!(plain.get("account_details").is_none());
+}

@@ -1,0 +1,140 @@
+//! Lab files: the bundled ones load, and what is wrong in a file is named.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use eventlab::lab::{Catalog, LabError};
+
+fn folder_with(lab: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("own.yaml"), lab).unwrap();
+    dir
+}
+
+fn bundled_text(name: &str) -> String {
+    std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("labs")
+            .join(name),
+    )
+    .unwrap()
+}
+
+#[test]
+fn bundled_labs_load_in_course_order() {
+    let catalog = Catalog::bundled().unwrap();
+    let names: Vec<_> = catalog.labs().iter().map(|lab| lab.name.clone()).collect();
+    assert_eq!(names[0], "first-order");
+    for name in ["readiness", "filter-path", "duplicates"] {
+        assert!(names.contains(&name.to_owned()), "{name} is missing");
+    }
+}
+
+#[test]
+fn every_file_of_the_folders_is_bundled() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = BTreeSet::new();
+    let mut pending = vec![root.join("manifests")];
+    while let Some(dir) = pending.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else {
+                files.insert(
+                    path.strip_prefix(root.join("manifests"))
+                        .unwrap()
+                        .to_string_lossy()
+                        .into_owned(),
+                );
+            }
+        }
+    }
+    let catalog = Catalog::bundled().unwrap();
+    for file in &files {
+        assert!(catalog.manifest(file).is_ok(), "{file} is not compiled in");
+    }
+    let labs = std::fs::read_dir(root.join("labs"))
+        .unwrap()
+        .filter(|entry| {
+            entry
+                .as_ref()
+                .unwrap()
+                .path()
+                .extension()
+                .is_some_and(|e| e == "yaml")
+        })
+        .count();
+    assert_eq!(labs, catalog.labs().len());
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_place() {
+    let text = bundled_text("readiness.yaml")
+        .replace("    kind: read\n", "    kind: read\n    colour: red\n");
+    let error = Catalog::folder(folder_with(&text).path()).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, LabError::Format { .. }), "{text}");
+    assert!(text.contains("colour") && text.contains("line"), "{text}");
+}
+
+#[test]
+fn broken_yaml_is_refused_with_line_and_column() {
+    let error = Catalog::folder(folder_with("name: [unclosed\ntitle: x").path())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("line") && error.contains("column"),
+        "{error}"
+    );
+}
+
+#[test]
+fn references_that_lead_nowhere_are_named() {
+    for (from, to, expected) in [
+        (
+            "readiness/sensor.yaml",
+            "readiness/nowhere.yaml",
+            "no manifest `readiness/nowhere.yaml`",
+        ),
+        (
+            "predicts: early",
+            "predicts: nowhere",
+            "names no stage with probes",
+        ),
+        (
+            "      probe: early\n",
+            "      probe: nobody\n",
+            "names no probe `nobody`",
+        ),
+        (
+            "          right: true\n",
+            "          because: x\n",
+            "exactly one cause must be right",
+        ),
+        (
+            "fails: {gate: no-subscribed-line}",
+            "fails: {probe: proven, observed: applied}",
+            "nothing would fail",
+        ),
+    ] {
+        let text = bundled_text("readiness.yaml").replace(from, to);
+        let error = Catalog::folder(folder_with(&text).path())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(expected), "{from} -> {to}: {error}");
+    }
+}
+
+#[test]
+fn a_lab_of_the_course_that_is_not_there_says_so() {
+    let catalog = Catalog::bundled().unwrap();
+    assert!(matches!(
+        catalog.lab("incident"),
+        Err(LabError::NotYet { .. })
+    ));
+    assert!(matches!(
+        catalog.lab("nonsense"),
+        Err(LabError::Unknown { .. })
+    ));
+}

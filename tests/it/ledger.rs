@@ -1,0 +1,340 @@
+//! The ledger under real processes: `eventlab ledger …` as pods and people run it.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use eventlab::ledger::{Ledger, Reader};
+use serde_json::Value;
+
+/// A ledger command on `db`, not started yet.
+fn command(subcommand: &str, db: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_eventlab"));
+    command.args(["ledger", subcommand, "--db"]).arg(db);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn apply(db: &Path, mode: &str, order: &str, amount: &str, workflow: &str) -> Command {
+    let mut command = command("apply", db);
+    command.args([
+        "--mode",
+        mode,
+        "--order-id",
+        order,
+        "--amount",
+        amount,
+        "--workflow-uid",
+        workflow,
+    ]);
+    command.args(["--arrival", &format!("arrival-{workflow}")]);
+    command
+}
+
+fn finish(child: Child) -> (i32, Value) {
+    let output = child.wait_with_output().unwrap();
+    let code = output.status.code().unwrap();
+    let value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (code, value)
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn fifty_processes_at_once_apply_an_order_once() {
+    let folder = tempfile::tempdir().unwrap();
+    // The file is made by the first of them, under the eyes of the others.
+    let db = folder.path().join("ledger.db");
+    let children: Vec<Child> = (0..50)
+        .map(|n| {
+            apply(&db, "atomic", "o-1", "4200", &format!("wf-{n}"))
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let outcomes: Vec<(i32, Value)> = children.into_iter().map(finish).collect();
+
+    assert!(outcomes.iter().all(|(code, _)| *code == 0));
+    let applied = outcomes
+        .iter()
+        .filter(|(_, line)| line["outcome"] == "applied")
+        .count();
+    assert_eq!(applied, 1);
+    let verification = Reader::new(&db).verify().unwrap();
+    assert!(verification.consistent());
+    assert_eq!((verification.attempts, verification.effects), (50, 1));
+}
+
+#[test]
+fn fifty_processes_at_once_lose_no_naive_addition() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("ledger.db");
+    let children: Vec<Child> = (0..50)
+        .map(|n| {
+            apply(&db, "naive", "o-1", "100", &format!("wf-{n}"))
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    assert!(
+        children
+            .into_iter()
+            .map(finish)
+            .all(|(code, line)| code == 0 && line["outcome"] == "applied")
+    );
+    let reader = Reader::new(&db);
+    assert_eq!(reader.balances(0, 10).unwrap().items[0].balance_cents, 5000);
+    assert!(reader.verify().unwrap().consistent());
+}
+
+#[test]
+fn check_then_write_races_where_atomic_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("ledger.db");
+    drop(Ledger::open(&db).unwrap());
+    let mut first = apply(&db, "check-then-write", "o-1", "4200", "wf-1");
+    // The first looks and rests; the second looks while it does. A generous rest makes the order certain enough, and
+    // the sums must agree whoever comes first.
+    let first = first.args(["--pause-ms", "1500"]).spawn().unwrap();
+    let second = apply(&db, "check-then-write", "o-1", "4200", "wf-2")
+        .args(["--pause-ms", "1500"])
+        .spawn()
+        .unwrap();
+    let outcomes = [finish(first).1, finish(second).1];
+    let applied = outcomes
+        .iter()
+        .filter(|line| line["outcome"] == "applied")
+        .count();
+    let verification = Reader::new(&db).verify().unwrap();
+    assert!(verification.consistent());
+    assert_eq!(verification.effects, i64::try_from(applied).unwrap());
+    assert_eq!(verification.attempts, 2);
+}
+
+#[test]
+fn a_kill_leaves_all_of_a_run_or_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("ledger.db");
+    drop(Ledger::open(&db).unwrap());
+    for round in 0..60u64 {
+        let mut child = apply(
+            &db,
+            "atomic",
+            &format!("o-{round}"),
+            "100",
+            &format!("wf-{round}"),
+        )
+        .spawn()
+        .unwrap();
+        std::thread::sleep(Duration::from_micros(round * 150));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let reader = Reader::new(&db);
+    let verification = reader.verify().unwrap();
+    assert!(verification.consistent(), "{verification:?}");
+    assert_eq!(verification.attempts, verification.effects);
+    // Every order can be run to its end afterwards, and is in the ledger once.
+    for round in 0..60 {
+        let rerun = apply(
+            &db,
+            "atomic",
+            &format!("o-{round}"),
+            "100",
+            &format!("wf-{round}"),
+        )
+        .spawn()
+        .unwrap();
+        assert_eq!(finish(rerun).0, 0);
+    }
+    let verification = reader.verify().unwrap();
+    assert_eq!((verification.effects, verification.repeated.len()), (60, 0));
+}
+
+#[test]
+fn exit_codes_say_what_happened() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("ledger.db");
+    let run = |mut command: Command| command.output().unwrap();
+
+    assert_eq!(
+        run(apply(&db, "atomic", "o-1", "4200", "a")).status.code(),
+        Some(0)
+    );
+    assert_eq!(
+        run(apply(&db, "atomic", "o-1", "4200", "b")).status.code(),
+        Some(0)
+    );
+    let conflict = run(apply(&db, "atomic", "o-1", "4300", "c"));
+    assert_eq!(conflict.status.code(), Some(3));
+    let line: Value = serde_json::from_slice(&conflict.stdout).unwrap();
+    assert_eq!(
+        (&line["outcome"], &line["first"]["amount_cents"]),
+        (&"conflict".into(), &4200.into())
+    );
+
+    for (order, amount) in [
+        ("", "1"),
+        ("o-1", "0"),
+        ("o-1", "-5"),
+        ("o-1", "12.50"),
+        ("o-1", "99999999999999999999"),
+    ] {
+        let usage = run(apply(&db, "atomic", order, amount, "a"));
+        assert_eq!(
+            usage.status.code(),
+            Some(64),
+            "{order:?} {amount:?}: {}",
+            stderr(&usage)
+        );
+        assert!(usage.stdout.is_empty() && !usage.stderr.is_empty());
+    }
+    assert_eq!(
+        run(apply(&db, "sometimes", "o-1", "1", "a")).status.code(),
+        Some(64)
+    );
+
+    let nowhere = run(apply(
+        &folder.path().join("no/such/ledger.db"),
+        "atomic",
+        "o-1",
+        "1",
+        "a",
+    ));
+    assert_eq!(nowhere.status.code(), Some(1), "{}", stderr(&nowhere));
+    assert_eq!(
+        run(command("show", &folder.path().join("none.db")))
+            .status
+            .code(),
+        Some(1)
+    );
+}
+
+#[test]
+fn people_can_read_and_verify() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("ledger.db");
+    for workflow in ["a", "b"] {
+        apply(&db, "naive", "o-1", "4200", workflow)
+            .output()
+            .unwrap();
+    }
+    let text = |mut command: Command| String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(text(command("show", &db)).contains("8400"));
+    assert_eq!(text(command("attempts", &db)).lines().count(), 3);
+    let verify = text(command("verify", &db));
+    assert!(
+        verify.starts_with("consistent: 2 attempts, 2 effects, 1 balances"),
+        "{verify}"
+    );
+    assert!(
+        verify.contains("o-1 charge was applied 2 times (8400 cents in all)"),
+        "{verify}"
+    );
+    let mut json = command("attempts", &db);
+    json.args(["--format", "json"]);
+    let rows: Vec<Value> = text(json)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(rows[1]["workflow_uid"], "b");
+}
+
+#[test]
+fn a_served_ledger_shows_the_rows_of_other_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("ledger.db");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let cancel = tokio_util::sync::CancellationToken::new();
+        let server = tokio::spawn(eventlab::ledger::serve(
+            db.clone(),
+            listener,
+            cancel.clone(),
+        ));
+        let get = |path: &str| {
+            let url = format!("{base}{path}");
+            async move { http_get(&url).await }
+        };
+
+        assert_eq!(
+            get("/effects").await.1["items"],
+            serde_json::json!([]),
+            "no file is an empty ledger"
+        );
+        assert!(!db.exists());
+        apply(&db, "atomic", "o-1", "4200", "a").output().unwrap();
+        let (status, effects) = get("/effects").await;
+        assert_eq!(
+            (status, &effects["items"][0]["amount_cents"]),
+            (200, &4200.into())
+        );
+        apply(&db, "atomic", "o-1", "4200", "b").output().unwrap();
+        let (_, later) = get("/attempts?after=1&limit=5").await;
+        assert_eq!(
+            (&later["items"][0]["outcome"], &later["next"]),
+            (&"duplicate".into(), &2.into())
+        );
+        assert_eq!(get("/balances").await.1["items"][0]["balance_cents"], 4200);
+        assert_eq!(get("/healthz").await.0, 200);
+        assert_eq!(get("/attempts?after=x").await.0, 400);
+        assert_eq!(get("/etc/passwd").await.0, 404);
+
+        cancel.cancel();
+        server.await.unwrap().unwrap();
+    });
+}
+
+/// A GET by hand: status and JSON body.
+async fn http_get(url: &str) -> (u16, Value) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let rest = url.strip_prefix("http://").unwrap();
+    let (host, path) = rest.split_at(rest.find('/').unwrap());
+    let mut stream = tokio::net::TcpStream::connect(host).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+#[test]
+fn serve_ends_on_sigterm() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = command("serve", &folder.path().join("ledger.db"))
+        .args(["--port", "0"])
+        .spawn()
+        .unwrap();
+    // It says so on stderr when it is ready to be asked to end.
+    let mut line = String::new();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(child.stderr.take().unwrap()),
+        &mut line,
+    )
+    .unwrap();
+    assert!(line.starts_with("serving ledger"), "{line}");
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < end, "still serving");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status.code(), Some(0));
+}
