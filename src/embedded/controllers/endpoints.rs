@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
-    EndpointAddress, EndpointPort as SubsetPort, EndpointSubset, Endpoints, Pod, Service, ServicePort,
+    EndpointAddress, EndpointPort as SubsetPort, EndpointSubset, Endpoints, Pod, Service,
+    ServicePort,
 };
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,10 +19,15 @@ use tokio_util::sync::CancellationToken;
 use super::runtime::error::{is_already_exists, is_not_found};
 use super::runtime::informer::Source;
 use super::runtime::objects::{controller_ref, is_finished, is_ready, reference_to};
-use super::runtime::{Change, Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue};
+use super::runtime::{
+    Change, Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue,
+};
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-const MANAGED_BY: (&str, &str) = ("endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io");
+const MANAGED_BY: (&str, &str) = (
+    "endpointslice.kubernetes.io/managed-by",
+    "endpointslice-controller.k8s.io",
+);
 
 struct EndpointsController {
     client: Client,
@@ -54,28 +60,53 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
         let (services, pods, slices) = (services.clone(), pods.clone(), slices.clone());
         async move { futures::join!(services.synced(), pods.synced(), slices.synced()) }
     };
-    let controller = Arc::new(EndpointsController { client: client.clone(), services, pods, slices });
-    tasks.workers(&controller, &queue, 1, cancel, async { let _ = synced.await; });
+    let controller = Arc::new(EndpointsController {
+        client: client.clone(),
+        services,
+        pods,
+        slices,
+    });
+    tasks.workers(&controller, &queue, 1, cancel, async {
+        let _ = synced.await;
+    });
 }
 
 fn slice_index(slice: &EndpointSlice) -> Option<String> {
-    Some(format!("{}/{}", slice.namespace()?, slice.labels().get(SERVICE_NAME)?))
+    Some(format!(
+        "{}/{}",
+        slice.namespace()?,
+        slice.labels().get(SERVICE_NAME)?
+    ))
 }
 
-fn enqueue_services(change: &Change<Pod>, services: &Informer<Service>, queue: &WorkQueue<ObjectKey>) {
+fn enqueue_services(
+    change: &Change<Pod>,
+    services: &Informer<Service>,
+    queue: &WorkQueue<ObjectKey>,
+) {
     for service in services.cache.by_index(&change.key.namespace) {
-        if change.sides().any(|pod| selector(&service).is_some_and(|wanted| covers(wanted, pod))) {
+        if change
+            .sides()
+            .any(|pod| selector(&service).is_some_and(|wanted| covers(wanted, pod)))
+        {
             queue.add(ObjectKey::of(&*service));
         }
     }
 }
 
 fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
-    service.spec.as_ref()?.selector.as_ref().filter(|selector| !selector.is_empty())
+    service
+        .spec
+        .as_ref()?
+        .selector
+        .as_ref()
+        .filter(|selector| !selector.is_empty())
 }
 
 fn covers(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
-    selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value))
+    selector
+        .iter()
+        .all(|(key, value)| pod.labels().get(key) == Some(value))
 }
 
 impl Reconcile for EndpointsController {
@@ -90,7 +121,9 @@ impl Reconcile for EndpointsController {
             self.delete_endpoints(&key).await?;
             return Ok(Next::Done);
         };
-        let Some(wanted) = selector(&service).cloned() else { return Ok(Next::Done) };
+        let Some(wanted) = selector(&service).cloned() else {
+            return Ok(Next::Done);
+        };
         let mut pods = self.pods.cache.by_index(&key.namespace);
         pods.retain(|pod| covers(&wanted, pod) && address(pod).is_some() && !is_finished(pod));
         self.write_endpoints(&service, &pods).await?;
@@ -106,7 +139,9 @@ impl EndpointsController {
         match api.delete(&key.name, &DeleteParams::default()).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
-            Err(error) => Err(ReconcileError::api(format!("delete endpoints {key}"))(error)),
+            Err(error) => Err(ReconcileError::api(format!("delete endpoints {key}"))(
+                error,
+            )),
         }
     }
 
@@ -114,12 +149,16 @@ impl EndpointsController {
         let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
         let api: Api<Endpoints> = Api::namespaced(self.client.clone(), &namespace);
         let subsets = subsets(service, pods);
-        let failed = |action: &str| ReconcileError::api(format!("{action} endpoints {namespace}/{name}"));
+        let failed =
+            |action: &str| ReconcileError::api(format!("{action} endpoints {namespace}/{name}"));
         match api.get_opt(&name).await.map_err(failed("read"))? {
-            Some(present) if present.subsets.clone().filter(|list| !list.is_empty()) == subsets => {}
+            Some(present) if present.subsets.clone().filter(|list| !list.is_empty()) == subsets => {
+            }
             Some(present) => {
                 let next = Endpoints { subsets, ..present };
-                api.replace(&name, &PostParams::default(), &next).await.map_err(failed("update"))?;
+                api.replace(&name, &PostParams::default(), &next)
+                    .await
+                    .map_err(failed("update"))?;
             }
             None => {
                 let metadata = ObjectMeta {
@@ -128,8 +167,13 @@ impl EndpointsController {
                     labels: service.metadata.labels.clone(),
                     ..ObjectMeta::default()
                 };
-                match api.create(&PostParams::default(), &Endpoints { metadata, subsets }).await {
-                    Err(error) if !is_already_exists(&error) => return Err(failed("create")(error)),
+                match api
+                    .create(&PostParams::default(), &Endpoints { metadata, subsets })
+                    .await
+                {
+                    Err(error) if !is_already_exists(&error) => {
+                        return Err(failed("create")(error));
+                    }
                     _ => {}
                 }
             }
@@ -141,14 +185,35 @@ impl EndpointsController {
         let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
         let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &namespace);
         let wanted = slice(service, pods);
-        let failed = |action: &str| ReconcileError::api(format!("{action} endpoint slice of service {namespace}/{name}"));
-        let written = match self.slices.cache.by_index(&format!("{namespace}/{name}")).first() {
-            Some(present) if present.endpoints == wanted.endpoints && present.ports == wanted.ports => return Ok(()),
-            Some(present) => {
-                let next = EndpointSlice { metadata: present.metadata.clone(), ..wanted };
-                api.replace(&present.name_any(), &PostParams::default(), &next).await.map_err(failed("update"))?
+        let failed = |action: &str| {
+            ReconcileError::api(format!(
+                "{action} endpoint slice of service {namespace}/{name}"
+            ))
+        };
+        let written = match self
+            .slices
+            .cache
+            .by_index(&format!("{namespace}/{name}"))
+            .first()
+        {
+            Some(present)
+                if present.endpoints == wanted.endpoints && present.ports == wanted.ports =>
+            {
+                return Ok(());
             }
-            None => api.create(&PostParams::default(), &wanted).await.map_err(failed("create"))?,
+            Some(present) => {
+                let next = EndpointSlice {
+                    metadata: present.metadata.clone(),
+                    ..wanted
+                };
+                api.replace(&present.name_any(), &PostParams::default(), &next)
+                    .await
+                    .map_err(failed("update"))?
+            }
+            None => api
+                .create(&PostParams::default(), &wanted)
+                .await
+                .map_err(failed("create"))?,
         };
         self.slices.cache.upsert(written);
         Ok(())
@@ -156,7 +221,11 @@ impl EndpointsController {
 }
 
 fn address(pod: &Pod) -> Option<String> {
-    pod.status.as_ref()?.pod_ip.clone().filter(|ip| !ip.is_empty())
+    pod.status
+        .as_ref()?
+        .pod_ip
+        .clone()
+        .filter(|ip| !ip.is_empty())
 }
 
 /// The number that a Service port stands for on one pod; `None` if the pod has no port of that name.
@@ -166,18 +235,35 @@ fn target_port(port: &ServicePort, pod: &Pod) -> Option<i32> {
         Some(IntOrString::Int(number)) => return Some(*number),
         Some(IntOrString::String(name)) => name,
     };
-    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    let ports = containers.iter().flat_map(|container| container.ports.iter().flatten());
-    ports.into_iter().find(|one| one.name.as_ref() == Some(name)).map(|one| one.container_port)
+    let containers = pod
+        .spec
+        .as_ref()
+        .map(|spec| spec.containers.as_slice())
+        .unwrap_or_default();
+    let ports = containers
+        .iter()
+        .flat_map(|container| container.ports.iter().flatten());
+    ports
+        .into_iter()
+        .find(|one| one.name.as_ref() == Some(name))
+        .map(|one| one.container_port)
 }
 
 fn counts_as_ready(service: &Service, pod: &Pod) -> bool {
-    let publish = service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses) == Some(true);
+    let publish = service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.publish_not_ready_addresses)
+        == Some(true);
     publish || (is_ready(pod) && pod.metadata.deletion_timestamp.is_none())
 }
 
 fn service_ports(service: &Service) -> &[ServicePort] {
-    service.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default()
+    service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.ports.as_deref())
+        .unwrap_or_default()
 }
 
 fn subsets(service: &Service, pods: &[Arc<Pod>]) -> Option<Vec<EndpointSubset>> {
@@ -186,12 +272,21 @@ fn subsets(service: &Service, pods: &[Arc<Pod>]) -> Option<Vec<EndpointSubset>> 
         .iter()
         .filter_map(|port| {
             let number = target_port(port, first)?;
-            Some(SubsetPort { name: port.name.clone(), port: number, protocol: protocol(port), ..SubsetPort::default() })
+            Some(SubsetPort {
+                name: port.name.clone(),
+                port: number,
+                protocol: protocol(port),
+                ..SubsetPort::default()
+            })
         })
         .collect();
-    let (ready, waiting): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| counts_as_ready(service, pod));
+    let (ready, waiting): (Vec<_>, Vec<_>) =
+        pods.iter().partition(|pod| counts_as_ready(service, pod));
     let addresses = |pods: Vec<&Arc<Pod>>| {
-        let list: Vec<_> = pods.into_iter().filter_map(|pod| subset_address(pod)).collect();
+        let list: Vec<_> = pods
+            .into_iter()
+            .filter_map(|pod| subset_address(pod))
+            .collect();
         (!list.is_empty()).then_some(list)
     };
     Some(vec![EndpointSubset {
@@ -216,7 +311,11 @@ fn subset_address(pod: &Pod) -> Option<EndpointAddress> {
 
 /// A reference without its version: an address does not change with each status of its pod.
 fn target(pod: &Pod) -> k8s_openapi::api::core::v1::ObjectReference {
-    k8s_openapi::api::core::v1::ObjectReference { api_version: None, resource_version: None, ..reference_to(pod, &()) }
+    k8s_openapi::api::core::v1::ObjectReference {
+        api_version: None,
+        resource_version: None,
+        ..reference_to(pod, &())
+    }
 }
 
 fn slice(service: &Service, pods: &[Arc<Pod>]) -> EndpointSlice {
@@ -224,12 +323,20 @@ fn slice(service: &Service, pods: &[Arc<Pod>]) -> EndpointSlice {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.insert(SERVICE_NAME.into(), name.clone());
     labels.insert(MANAGED_BY.0.into(), MANAGED_BY.1.into());
-    let endpoints = pods.iter().filter_map(|pod| slice_endpoint(service, pod)).collect();
+    let endpoints = pods
+        .iter()
+        .filter_map(|pod| slice_endpoint(service, pod))
+        .collect();
     let first = pods.first();
     let ports = service_ports(service).iter().filter_map(|port| {
         let number = first.map_or(Some(port.port), |pod| target_port(port, pod))?;
         let name = port.name.clone().unwrap_or_default();
-        Some(EndpointPort { name: Some(name), port: Some(number), protocol: protocol(port), ..EndpointPort::default() })
+        Some(EndpointPort {
+            name: Some(name),
+            port: Some(number),
+            protocol: protocol(port),
+            ..EndpointPort::default()
+        })
     });
     EndpointSlice {
         metadata: ObjectMeta {
@@ -289,12 +396,22 @@ mod tests {
         let service = service(r#"{"port": 80, "targetPort": "http"}"#);
         let pods = [pod("10.0.0.1", "True"), pod("10.0.0.2", "False")];
         let subset = subsets(&service, &pods).expect("subsets").remove(0);
-        let ips = |list: Option<Vec<EndpointAddress>>| list.unwrap_or_default().into_iter().map(|one| one.ip).collect::<Vec<_>>();
+        let ips = |list: Option<Vec<EndpointAddress>>| {
+            list.unwrap_or_default()
+                .into_iter()
+                .map(|one| one.ip)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(ips(subset.addresses), ["10.0.0.1"]);
         assert_eq!(ips(subset.not_ready_addresses), ["10.0.0.2"]);
         assert_eq!(subset.ports.expect("ports")[0].port, 12000);
         let slice = slice(&service, &pods);
-        let ready: Vec<_> = slice.endpoints.into_iter().flatten().map(|one| one.conditions.and_then(|all| all.ready)).collect();
+        let ready: Vec<_> = slice
+            .endpoints
+            .into_iter()
+            .flatten()
+            .map(|one| one.conditions.and_then(|all| all.ready))
+            .collect();
         assert_eq!(ready, [Some(true), Some(false)]);
     }
 

@@ -5,6 +5,7 @@
 //! watches: an event starts its reconcile at once, and a closed watch, a lost connection, a conflict or a
 //! panic is survived.
 
+mod argo_events;
 mod deployment;
 mod endpoints;
 mod garbage;
@@ -12,6 +13,7 @@ mod replicaset;
 pub mod runtime;
 mod scheduler;
 mod settings;
+pub mod workflow;
 
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -110,12 +112,23 @@ pub fn start(clients: ControllerClients, cancel: CancellationToken) -> Controlle
 
 /// Starts every controller, until `cancel`. Must be called within a tokio runtime.
 #[must_use]
-pub fn start_with(clients: ControllerClients, settings: &Settings, cancel: CancellationToken) -> ControllerHandle {
+pub fn start_with(
+    clients: ControllerClients,
+    settings: &Settings,
+    cancel: CancellationToken,
+) -> ControllerHandle {
     let mut tasks = Tasks::default();
     scheduler::start(&clients.scheduler, &mut tasks, &cancel);
     replicaset::start(&clients.replica_set, &mut tasks, &cancel);
     deployment::start(&clients.deployment, &mut tasks, &cancel);
     endpoints::start(&clients.endpoint, &mut tasks, &cancel);
-    garbage::start(&clients.garbage_collector, &clients.namespace, &mut tasks, &cancel);
+    argo_events::start(&clients.argo_events, &mut tasks, &cancel);
+    workflow::start(&clients.argo_workflows, settings, &mut tasks, &cancel);
+    garbage::start(
+        &clients.garbage_collector,
+        &clients.namespace,
+        &mut tasks,
+        &cancel,
+    );
     ControllerHandle { tasks }
 }

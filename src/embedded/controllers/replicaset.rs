@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStat
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, DeleteParams, Preconditions, PostParams};
+use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
@@ -18,9 +18,12 @@ use super::runtime::error::{is_not_found, message};
 use super::runtime::events::{EventType, Recorder};
 use super::runtime::informer::Source;
 use super::runtime::objects::{
-    age, controller_of, controller_ref, index_by_controller, is_active, is_ready, now, phase, ready_since, reference_to,
+    age, controller_of, controller_ref, index_by_controller, is_active, is_ready, now, phase,
+    ready_since, reference_to,
 };
-use super::runtime::{Change, Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue};
+use super::runtime::{
+    Change, Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue,
+};
 
 struct ReplicaSets {
     client: Client,
@@ -34,7 +37,9 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
     let queue = Arc::new(WorkQueue::new());
     let sets = {
         let queue = Arc::clone(&queue);
-        Source::new(Api::all(client.clone())).on_change(move |change| queue.add(change.key.clone())).start(tasks, cancel)
+        Source::new(Api::all(client.clone()))
+            .on_change(move |change| queue.add(change.key.clone()))
+            .start(tasks, cancel)
     };
     let pods = {
         let queue = Arc::clone(&queue);
@@ -48,15 +53,29 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
         let (sets, pods) = (sets.clone(), pods.clone());
         async move { futures::join!(sets.synced(), pods.synced()) }
     };
-    let controller = Arc::new(ReplicaSets { client: client.clone(), sets, pods, events });
-    tasks.workers(&controller, &queue, 2, cancel, async { let _ = synced.await; });
+    let controller = Arc::new(ReplicaSets {
+        client: client.clone(),
+        sets,
+        pods,
+        events,
+    });
+    tasks.workers(&controller, &queue, 2, cancel, async {
+        let _ = synced.await;
+    });
 }
 
 /// Adds the key of the controller of a changed object, if it is of `kind`.
-pub(super) fn enqueue_owner<K: kube::Resource>(change: &Change<K>, kind: &str, queue: &WorkQueue<ObjectKey>) {
+pub(super) fn enqueue_owner<K: kube::Resource>(
+    change: &Change<K>,
+    kind: &str,
+    queue: &WorkQueue<ObjectKey>,
+) {
     for object in change.sides() {
         if let Some(owner) = controller_of(&**object).filter(|owner| owner.kind == kind) {
-            queue.add(ObjectKey::new(change.key.namespace.clone(), owner.name.clone()));
+            queue.add(ObjectKey::new(
+                change.key.namespace.clone(),
+                owner.name.clone(),
+            ));
         }
     }
 }
@@ -69,9 +88,15 @@ impl Reconcile for ReplicaSets {
     }
 
     async fn reconcile(&self, key: ObjectKey) -> Result<Next> {
-        let Some(set) = self.sets.cache.get(&key) else { return Ok(Next::Done) };
+        let Some(set) = self.sets.cache.get(&key) else {
+            return Ok(Next::Done);
+        };
         let uid = set.uid().unwrap_or_default();
-        let failure = if set.metadata.deletion_timestamp.is_none() { self.scale(&set, &uid).await.err() } else { None };
+        let failure = if set.metadata.deletion_timestamp.is_none() {
+            self.scale(&set, &uid).await.err()
+        } else {
+            None
+        };
         let pods = self.active(&uid);
         let (status, again) = status_of(&set, &pods, failure.as_ref());
         self.write_status(&set, status).await?;
@@ -126,14 +151,26 @@ impl ReplicaSets {
         match api.create(&PostParams::default(), &pod).await {
             Ok(created) => {
                 let text = format!("Created pod: {}", created.name_any());
-                self.events.event(reference_to(set, &()), EventType::Normal, "SuccessfulCreate", &text);
+                self.events.event(
+                    reference_to(set, &()),
+                    EventType::Normal,
+                    "SuccessfulCreate",
+                    &text,
+                );
                 self.pods.cache.upsert(created);
                 Ok(())
             }
             Err(error) => {
                 let text = format!("Error creating: {}", message(&error));
-                self.events.event(reference_to(set, &()), EventType::Warning, "FailedCreate", &text);
-                Err(ReconcileError::api(format!("create a pod of replica set {namespace}/{name}"))(error))
+                self.events.event(
+                    reference_to(set, &()),
+                    EventType::Warning,
+                    "FailedCreate",
+                    &text,
+                );
+                Err(ReconcileError::api(format!(
+                    "create a pod of replica set {namespace}/{name}"
+                ))(error))
             }
         }
     }
@@ -141,15 +178,31 @@ impl ReplicaSets {
     async fn delete_pod(&self, set: &ReplicaSet, pod: &Pod) -> Result<()> {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
-        let only_this = Preconditions { uid: pod.uid(), resource_version: None };
-        match api.delete(&name, &DeleteParams::default().preconditions(only_this)).await.map(|answer| answer.left()) {
+        let only_this = Preconditions {
+            uid: pod.uid(),
+            resource_version: None,
+        };
+        match api
+            .delete(&name, &DeleteParams::default().preconditions(only_this))
+            .await
+            .map(|answer| answer.left())
+        {
             Ok(Some(terminating)) => drop(self.pods.cache.upsert(terminating)),
             Ok(None) => drop(self.pods.cache.remove(pod)),
             Err(error) if is_not_found(&error) => drop(self.pods.cache.remove(pod)),
-            Err(error) => return Err(ReconcileError::api(format!("delete pod {namespace}/{name}"))(error)),
+            Err(error) => {
+                return Err(ReconcileError::api(format!(
+                    "delete pod {namespace}/{name}"
+                ))(error));
+            }
         }
         let text = format!("Deleted pod: {name}");
-        self.events.event(reference_to(set, &()), EventType::Normal, "SuccessfulDelete", &text);
+        self.events.event(
+            reference_to(set, &()),
+            EventType::Normal,
+            "SuccessfulDelete",
+            &text,
+        );
         Ok(())
     }
 
@@ -159,11 +212,21 @@ impl ReplicaSets {
         }
         let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
         let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &namespace);
-        let next = ReplicaSet { status: Some(status), ..set.clone() };
-        match api.replace_status(&name, &PostParams::default(), &next).await {
+        let next = ReplicaSet {
+            status: Some(status),
+            ..set.clone()
+        };
+        match api
+            .replace_status(&name, &PostParams::default(), &next)
+            .await
+        {
             Ok(written) => drop(self.sets.cache.upsert(written)),
             Err(error) if is_not_found(&error) => {}
-            Err(error) => return Err(ReconcileError::api(format!("update status of replica set {namespace}/{name}"))(error)),
+            Err(error) => {
+                return Err(ReconcileError::api(format!(
+                    "update status of replica set {namespace}/{name}"
+                ))(error));
+            }
         }
         Ok(())
     }
@@ -176,13 +239,21 @@ pub(super) fn replicas(set: &ReplicaSet) -> i32 {
 
 /// Unassigned pods go first, then pending, unready, and young ones.
 fn first_to_go(pod: &Pod) -> (bool, u8, bool, Reverse<Option<Timestamp>>) {
-    let assigned = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let assigned = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.is_some());
     let order = match phase(pod) {
         "Pending" => 0,
         "Unknown" => 1,
         _ => 2,
     };
-    (assigned, order, is_ready(pod), Reverse(pod.creation_timestamp().map(|time| time.0)))
+    (
+        assigned,
+        order,
+        is_ready(pod),
+        Reverse(pod.creation_timestamp().map(|time| time.0)),
+    )
 }
 
 /// The status, and when a pod becomes available by the mere passing of time.
@@ -192,13 +263,25 @@ fn status_of(
     failure: Option<&ReconcileError>,
 ) -> (ReplicaSetStatus, Option<Duration>) {
     let spec = &set.spec;
-    let min_ready = Duration::from_secs(spec.min_ready_seconds.unwrap_or(0).max(0).unsigned_abs().into());
+    let min_ready = Duration::from_secs(
+        spec.min_ready_seconds
+            .unwrap_or(0)
+            .max(0)
+            .unsigned_abs()
+            .into(),
+    );
     let template = spec.template.as_ref();
     let labels = template.and_then(|template| template.metadata.as_ref()?.labels.as_ref());
     let (mut full, mut ready, mut available, mut again) = (0, 0, 0, None::<Duration>);
     for pod in pods {
-        full += i32::from(labels.is_none_or(|labels| labels.iter().all(|(key, value)| pod.labels().get(key) == Some(value))));
-        let Some(since) = ready_since(pod) else { continue };
+        full += i32::from(labels.is_none_or(|labels| {
+            labels
+                .iter()
+                .all(|(key, value)| pod.labels().get(key) == Some(value))
+        }));
+        let Some(since) = ready_since(pod) else {
+            continue;
+        };
         ready += 1;
         let left = min_ready.saturating_sub(age(&since, Timestamp::now()));
         if left.is_zero() {
@@ -220,16 +303,32 @@ fn status_of(
     (status, again)
 }
 
-fn conditions(set: &ReplicaSet, failure: Option<&ReconcileError>) -> Option<Vec<ReplicaSetCondition>> {
-    let ReconcileError::Api { source, .. } = failure? else { return None };
+fn conditions(
+    set: &ReplicaSet,
+    failure: Option<&ReconcileError>,
+) -> Option<Vec<ReplicaSetCondition>> {
+    let ReconcileError::Api { source, .. } = failure? else {
+        return None;
+    };
     let text = message(source);
-    let present = set.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-    let since = present.into_iter().find(|one| one.type_.as_deref() == Some("ReplicaFailure") && one.status.as_deref() == Some("True"));
+    let present = set
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref())
+        .into_iter()
+        .flatten();
+    let since = present.into_iter().find(|one| {
+        one.type_.as_deref() == Some("ReplicaFailure") && one.status.as_deref() == Some("True")
+    });
     Some(vec![ReplicaSetCondition {
         type_: Some("ReplicaFailure".into()),
         status: Some("True".into()),
         reason: Some("FailedCreate".into()),
         message: Some(text),
-        last_transition_time: Some(since.and_then(|one| one.last_transition_time.clone()).unwrap_or_else(now)),
+        last_transition_time: Some(
+            since
+                .and_then(|one| one.last_transition_time.clone())
+                .unwrap_or_else(now),
+        ),
     }])
 }

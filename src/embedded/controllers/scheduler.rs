@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod, PodCondition, Taint, Toleration};
+use k8s_openapi::api::core::v1::{
+    Binding, Node, ObjectReference, Pod, PodCondition, Taint, Toleration,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
@@ -16,7 +18,9 @@ use super::runtime::error::{is_conflict, is_not_found};
 use super::runtime::events::{EventType, Recorder};
 use super::runtime::informer::Source;
 use super::runtime::objects::{is_active, now, reference_to};
-use super::runtime::{Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue};
+use super::runtime::{
+    Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue,
+};
 
 /// Pods that name no other scheduler are this one's.
 const SCHEDULER: &str = "default-scheduler";
@@ -38,8 +42,15 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
         let (pods, nodes) = (pods.clone(), nodes.clone());
         async move { futures::join!(pods.synced(), nodes.synced()) }
     };
-    let scheduler = Arc::new(Scheduler { client: client.clone(), pods, nodes, events });
-    tasks.workers(&scheduler, &queue, 2, cancel, async { let _ = synced.await; });
+    let scheduler = Arc::new(Scheduler {
+        client: client.clone(),
+        pods,
+        nodes,
+        events,
+    });
+    tasks.workers(&scheduler, &queue, 2, cancel, async {
+        let _ = synced.await;
+    });
 }
 
 fn watch_pods(
@@ -69,7 +80,11 @@ fn watch_nodes(
     let (queue, pods) = (Arc::clone(queue), pods.clone());
     Source::new(Api::all(client.clone()))
         .on_change(move |_| {
-            pods.cache.all().iter().filter(|pod| waits(pod)).for_each(|pod| queue.add(ObjectKey::of(&**pod)));
+            pods.cache
+                .all()
+                .iter()
+                .filter(|pod| waits(pod))
+                .for_each(|pod| queue.add(ObjectKey::of(&**pod)));
         })
         .start(tasks, cancel)
 }
@@ -91,7 +106,9 @@ impl Reconcile for Scheduler {
     }
 
     async fn reconcile(&self, key: ObjectKey) -> Result<Next> {
-        let Some(pod) = self.pods.cache.get(&key).filter(|pod| waits(pod)) else { return Ok(Next::Done) };
+        let Some(pod) = self.pods.cache.get(&key).filter(|pod| waits(pod)) else {
+            return Ok(Next::Done);
+        };
         match place(&pod, &self.nodes.cache.all()) {
             Ok(node) => self.bind(&pod, &node).await?,
             Err(why) => self.mark_unschedulable(&pod, &why).await?,
@@ -104,28 +121,51 @@ impl Scheduler {
     async fn bind(&self, pod: &Pod, node: &str) -> Result<()> {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let binding = Binding {
-            metadata: ObjectMeta { name: Some(name.clone()), uid: pod.uid(), ..ObjectMeta::default() },
-            target: ObjectReference { kind: Some("Node".into()), name: Some(node.into()), ..ObjectReference::default() },
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                uid: pod.uid(),
+                ..ObjectMeta::default()
+            },
+            target: ObjectReference {
+                kind: Some("Node".into()),
+                name: Some(node.into()),
+                ..ObjectReference::default()
+            },
         };
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
-        let answer: Result<serde_json::Value, _> =
-            api.create_subresource("binding", &name, &PostParams::default(), &binding).await;
+        let answer: Result<serde_json::Value, _> = api
+            .create_subresource("binding", &name, &PostParams::default(), &binding)
+            .await;
         match answer {
             Ok(_) => {
                 let text = format!("Successfully assigned {namespace}/{name} to {node}");
-                self.events.event(reference_to(pod, &()), EventType::Normal, "Scheduled", &text);
+                self.events.event(
+                    reference_to(pod, &()),
+                    EventType::Normal,
+                    "Scheduled",
+                    &text,
+                );
                 Ok(())
             }
             // Gone, or bound already: what the watch says next decides.
             Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
-            Err(error) => Err(ReconcileError::api(format!("bind pod {namespace}/{name} to {node}"))(error)),
+            Err(error) => Err(ReconcileError::api(format!(
+                "bind pod {namespace}/{name} to {node}"
+            ))(error)),
         }
     }
 
     async fn mark_unschedulable(&self, pod: &Pod, why: &str) -> Result<()> {
-        let mut conditions = pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+        let mut conditions = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.conditions.clone())
+            .unwrap_or_default();
         let is_scheduled = |condition: &PodCondition| condition.type_ == "PodScheduled";
-        if conditions.iter().any(|condition| is_scheduled(condition) && condition.message.as_deref() == Some(why)) {
+        if conditions
+            .iter()
+            .any(|condition| is_scheduled(condition) && condition.message.as_deref() == Some(why))
+        {
             return Ok(());
         }
         conditions.retain(|condition| !is_scheduled(condition));
@@ -137,7 +177,8 @@ impl Scheduler {
             last_transition_time: Some(now()),
             ..PodCondition::default()
         });
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let api: Api<Pod> =
+            Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let patch = json!({
             "metadata": {"resourceVersion": pod.resource_version()},
             "status": {"conditions": conditions},
@@ -145,8 +186,15 @@ impl Scheduler {
         let name = pod.name_any();
         api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch))
             .await
-            .map_err(ReconcileError::api(format!("mark pod {name} unschedulable")))?;
-        self.events.event(reference_to(pod, &()), EventType::Warning, "FailedScheduling", why);
+            .map_err(ReconcileError::api(format!(
+                "mark pod {name} unschedulable"
+            )))?;
+        self.events.event(
+            reference_to(pod, &()),
+            EventType::Warning,
+            "FailedScheduling",
+            why,
+        );
         Ok(())
     }
 }
@@ -175,7 +223,10 @@ fn counted(reasons: &[String]) -> String {
     for reason in reasons {
         *counts.entry(reason).or_insert(0_usize) += 1;
     }
-    let each: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let each: Vec<String> = counts
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
     each.join(", ")
 }
 
@@ -185,21 +236,34 @@ fn obstacle(pod: &Pod, node: &Node) -> Option<String> {
         return Some("node(s) were unschedulable".into());
     }
     let wanted = pod.node_selector.iter().flatten();
-    if !wanted.into_iter().all(|(key, value)| node.labels().get(key) == Some(value)) {
+    if !wanted
+        .into_iter()
+        .all(|(key, value)| node.labels().get(key) == Some(value))
+    {
         return Some("node(s) didn't match Pod's node affinity/selector".into());
     }
-    let taints = spec.and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
+    let taints = spec
+        .and_then(|spec| spec.taints.as_ref())
+        .into_iter()
+        .flatten();
     let tolerations = pod.tolerations.as_deref().unwrap_or_default();
-    let repels = |taint: &&Taint| taint.effect != "PreferNoSchedule" && !tolerations.iter().any(|one| tolerates(one, taint));
+    let repels = |taint: &&Taint| {
+        taint.effect != "PreferNoSchedule" && !tolerations.iter().any(|one| tolerates(one, taint))
+    };
     let taint = taints.into_iter().find(repels)?;
-    Some(format!("node(s) had untolerated taint {{{}: {}}}", taint.key, taint.value.as_deref().unwrap_or_default()))
+    Some(format!(
+        "node(s) had untolerated taint {{{}: {}}}",
+        taint.key,
+        taint.value.as_deref().unwrap_or_default()
+    ))
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration.effect.as_deref().unwrap_or_default();
     let key = toleration.key.as_deref().unwrap_or_default();
     let exists = toleration.operator.as_deref() == Some("Exists");
-    let value = toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default();
+    let value = toleration.value.as_deref().unwrap_or_default()
+        == taint.value.as_deref().unwrap_or_default();
     (effect.is_empty() || effect == taint.effect)
         && ((key.is_empty() && exists) || key == taint.key)
         && (exists || value)
@@ -220,16 +284,29 @@ mod tests {
     #[test]
     fn a_free_node_takes_the_pod() {
         let nodes = node(r#"{"metadata":{"name":"n","labels":{"zone":"a"}}}"#);
-        assert_eq!(place(&pod(r#"{"spec":{"containers":[],"nodeSelector":{"zone":"a"}}}"#), &nodes), Ok("n".into()));
+        assert_eq!(
+            place(
+                &pod(r#"{"spec":{"containers":[],"nodeSelector":{"zone":"a"}}}"#),
+                &nodes
+            ),
+            Ok("n".into())
+        );
     }
 
     #[test]
     fn the_reason_names_what_is_in_the_way() {
         let plain = pod(r#"{"spec":{"containers":[]}}"#);
         let why = |nodes: &str| place(&plain, &node(nodes)).expect_err("no place");
-        assert_eq!(place(&plain, &[]), Err("no nodes available to schedule pods".into()));
+        assert_eq!(
+            place(&plain, &[]),
+            Err("no nodes available to schedule pods".into())
+        );
         let cordoned = why(r#"{"spec":{"unschedulable":true}}"#);
-        assert!(cordoned.starts_with("0/1 nodes are available: 1 node(s) were unschedulable. preemption:"), "{cordoned}");
+        assert!(
+            cordoned
+                .starts_with("0/1 nodes are available: 1 node(s) were unschedulable. preemption:"),
+            "{cordoned}"
+        );
         let tainted = r#"{"spec":{"taints":[{"key":"lab","effect":"NoSchedule"}]}}"#;
         assert!(why(tainted).contains("1 node(s) had untolerated taint {lab: }"));
         let tolerant = pod(r#"{"spec":{"containers":[],"tolerations":[{"operator":"Exists"}]}}"#);

@@ -21,7 +21,10 @@ use super::runtime::error::{is_already_exists, is_not_found};
 use super::runtime::events::{EventType, Recorder};
 use super::runtime::informer::Source;
 use super::runtime::objects::{index_by_controller, reference_to};
-use super::runtime::{Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue};
+use super::runtime::{
+    Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue,
+};
+pub(super) use template::fnv32a;
 use template::{DESIRED_REPLICAS, MAX_REPLICAS, REVISION};
 
 struct Deployments {
@@ -42,7 +45,9 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
     let queue = Arc::new(WorkQueue::new());
     let deployments = {
         let queue = Arc::clone(&queue);
-        Source::new(Api::all(client.clone())).on_change(move |change| queue.add(change.key.clone())).start(tasks, cancel)
+        Source::new(Api::all(client.clone()))
+            .on_change(move |change| queue.add(change.key.clone()))
+            .start(tasks, cancel)
     };
     let sets = {
         let queue = Arc::clone(&queue);
@@ -56,8 +61,15 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
         let (deployments, sets) = (deployments.clone(), sets.clone());
         async move { futures::join!(deployments.synced(), sets.synced()) }
     };
-    let controller = Arc::new(Deployments { client: client.clone(), deployments, sets, events });
-    tasks.workers(&controller, &queue, 2, cancel, async { let _ = synced.await; });
+    let controller = Arc::new(Deployments {
+        client: client.clone(),
+        deployments,
+        sets,
+        events,
+    });
+    tasks.workers(&controller, &queue, 2, cancel, async {
+        let _ = synced.await;
+    });
 }
 
 impl Reconcile for Deployments {
@@ -68,11 +80,15 @@ impl Reconcile for Deployments {
     }
 
     async fn reconcile(&self, key: ObjectKey) -> Result<Next> {
-        let Some(deployment) = self.deployments.cache.get(&key) else { return Ok(Next::Done) };
+        let Some(deployment) = self.deployments.cache.get(&key) else {
+            return Ok(Next::Done);
+        };
         if deployment.metadata.deletion_timestamp.is_none() {
             self.roll(&deployment).await?;
         }
-        let Some(deployment) = self.deployments.cache.get(&key) else { return Ok(Next::Done) };
+        let Some(deployment) = self.deployments.cache.get(&key) else {
+            return Ok(Next::Done);
+        };
         let sets = self.sets_of(&deployment);
         let again = self.write_status(&deployment, &sets).await?;
         if status::is_complete(&deployment, &sets) {
@@ -84,7 +100,10 @@ impl Reconcile for Deployments {
 
 impl Deployments {
     fn sets_of(&self, deployment: &Deployment) -> Sets {
-        let mut owned = self.sets.cache.by_index(&deployment.uid().unwrap_or_default());
+        let mut owned = self
+            .sets
+            .cache
+            .by_index(&deployment.uid().unwrap_or_default());
         owned.sort_by_key(|set| (set.creation_timestamp().map(|time| time.0), set.name_any()));
         let new = template::find_new(deployment, &owned);
         let uid = new.as_ref().and_then(|set| set.uid());
@@ -102,7 +121,12 @@ impl Deployments {
                 self.scale(deployment, set, 0).await?;
             }
             // The pods of the old template must be gone, not only on their way.
-            if sets.old.iter().any(|set| set.status.as_ref().is_some_and(|status| status.replicas > 0) || !rollout::is_settled(set)) {
+            if sets.old.iter().any(|set| {
+                set.status
+                    .as_ref()
+                    .is_some_and(|status| status.replicas > 0)
+                    || !rollout::is_settled(set)
+            }) {
                 return Ok(());
             }
         }
@@ -121,41 +145,67 @@ impl Deployments {
     /// A paused Deployment only follows its replica count, on the ReplicaSet that is active or newest.
     async fn scale_paused(&self, deployment: &Deployment, sets: &Sets) -> Result<()> {
         let mut all: Vec<_> = sets.old.iter().chain(&sets.new).collect();
-        let active: Vec<_> = all.iter().copied().filter(|set| replicas(set) > 0).collect();
+        let active: Vec<_> = all
+            .iter()
+            .copied()
+            .filter(|set| replicas(set) > 0)
+            .collect();
         let one = match active.as_slice() {
             [] => all.pop(),
             [one] => Some(*one),
             _ => None,
         };
         match one {
-            Some(set) => self.scale(deployment, set, rollout::desired(deployment)).await,
+            Some(set) => {
+                self.scale(deployment, set, rollout::desired(deployment))
+                    .await
+            }
             None => Ok(()),
         }
     }
 
     /// The ReplicaSet of the present template, made if there is none, with its revision on it and on the Deployment.
     async fn ensure_new(&self, deployment: &Deployment, sets: &Sets) -> Result<Arc<ReplicaSet>> {
-        let revision = sets.old.iter().map(|set| template::revision(&**set)).max().unwrap_or(0) + 1;
+        let revision = sets
+            .old
+            .iter()
+            .map(|set| template::revision(&**set))
+            .max()
+            .unwrap_or(0)
+            + 1;
         let set = match &sets.new {
             Some(set) => self.keep_annotations(deployment, set, revision).await?,
             None => self.create_set(deployment, sets, revision).await?,
         };
         let revision = template::revision(&*set).max(revision).to_string();
         if deployment.annotations().get(REVISION) != Some(&revision) {
-            let patch = json!({"metadata": {"annotations": {REVISION: revision}}});
-            let api: Api<Deployment> = Api::namespaced(self.client.clone(), &deployment.namespace().unwrap_or_default());
-            let name = deployment.name_any();
+            let api: Api<Deployment> = Api::namespaced(
+                self.client.clone(),
+                &deployment.namespace().unwrap_or_default(),
+            );
+            let (name, mut next) = (deployment.name_any(), deployment.clone());
+            next.annotations_mut().insert(REVISION.into(), revision);
             let written = api
-                .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+                .replace(&name, &PostParams::default(), &next)
                 .await
-                .map_err(ReconcileError::api(format!("set the revision of deployment {name}")))?;
+                .map_err(ReconcileError::api(format!(
+                    "set the revision of deployment {name}"
+                )))?;
             self.deployments.cache.upsert(written);
         }
         Ok(set)
     }
 
-    async fn create_set(&self, deployment: &Deployment, sets: &Sets, revision: i64) -> Result<Arc<ReplicaSet>> {
-        let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &deployment.namespace().unwrap_or_default());
+    async fn create_set(
+        &self,
+        deployment: &Deployment,
+        sets: &Sets,
+        revision: i64,
+    ) -> Result<Arc<ReplicaSet>> {
+        let api: Api<ReplicaSet> = Api::namespaced(
+            self.client.clone(),
+            &deployment.namespace().unwrap_or_default(),
+        );
         let mut set = template::new_set(deployment, revision);
         let count = rollout::new_replicas(deployment, &template::with_replicas(&set, 0), &sets.old);
         set = template::with_replicas(&set, count);
@@ -168,9 +218,13 @@ impl Deployments {
             }
             Err(error) if is_already_exists(&error) => {
                 self.count_collision(deployment, &name).await?;
-                Err(ReconcileError::NotYet(format!("replica set name {name} is taken by another template or owner")))
+                Err(ReconcileError::NotYet(format!(
+                    "replica set name {name} is taken by another template or owner"
+                )))
             }
-            Err(error) => Err(ReconcileError::api(format!("create replica set {name}"))(error)),
+            Err(error) => Err(ReconcileError::api(format!("create replica set {name}"))(
+                error,
+            )),
         }
     }
 
@@ -178,26 +232,49 @@ impl Deployments {
     async fn count_collision(&self, deployment: &Deployment, name: &str) -> Result<()> {
         let namespace = deployment.namespace().unwrap_or_default();
         let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &namespace);
-        let present = api.get(name).await.map_err(ReconcileError::api(format!("read replica set {name}")))?;
-        let own = super::runtime::objects::is_controlled_by(&present, &deployment.uid().unwrap_or_default());
+        let present = api
+            .get(name)
+            .await
+            .map_err(ReconcileError::api(format!("read replica set {name}")))?;
+        let own = super::runtime::objects::is_controlled_by(
+            &present,
+            &deployment.uid().unwrap_or_default(),
+        );
         if own && template::same_template(deployment, &present) {
             self.sets.cache.upsert(present);
             return Ok(());
         }
-        let count = deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0) + 1;
+        let count = deployment
+            .status
+            .as_ref()
+            .and_then(|status| status.collision_count)
+            .unwrap_or(0)
+            + 1;
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), &namespace);
-        let patch = json!({"status": {"collisionCount": count}});
+        let mut next = deployment.clone();
+        next.status.get_or_insert_default().collision_count = Some(count);
         let written = api
-            .patch_status(&deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch))
+            .replace_status(&deployment.name_any(), &PostParams::default(), &next)
             .await
-            .map_err(ReconcileError::api(format!("count a hash collision of deployment {}", deployment.name_any())))?;
+            .map_err(ReconcileError::api(format!(
+                "count a hash collision of deployment {}",
+                deployment.name_any()
+            )))?;
         self.deployments.cache.upsert(written);
         Ok(())
     }
 
-    async fn keep_annotations(&self, deployment: &Deployment, set: &Arc<ReplicaSet>, revision: i64) -> Result<Arc<ReplicaSet>> {
-        let Some(annotations) = template::missing_annotations(deployment, set, revision) else { return Ok(Arc::clone(set)) };
-        self.patch_set(set, json!({"metadata": {"annotations": annotations}})).await
+    async fn keep_annotations(
+        &self,
+        deployment: &Deployment,
+        set: &Arc<ReplicaSet>,
+        revision: i64,
+    ) -> Result<Arc<ReplicaSet>> {
+        let Some(annotations) = template::missing_annotations(deployment, set, revision) else {
+            return Ok(Arc::clone(set));
+        };
+        self.patch_set(set, json!({"metadata": {"annotations": annotations}}))
+            .await
     }
 
     async fn scale(&self, deployment: &Deployment, set: &ReplicaSet, count: i32) -> Result<()> {
@@ -224,14 +301,24 @@ impl Deployments {
         }
         let way = if to > from { "up" } else { "down" };
         let text = format!("Scaled {way} replica set {set} from {from} to {to}");
-        self.events.event(reference_to(deployment, &()), EventType::Normal, "ScalingReplicaSet", &text);
+        self.events.event(
+            reference_to(deployment, &()),
+            EventType::Normal,
+            "ScalingReplicaSet",
+            &text,
+        );
     }
 
-    async fn patch_set(&self, set: &ReplicaSet, mut patch: serde_json::Value) -> Result<Arc<ReplicaSet>> {
+    async fn patch_set(
+        &self,
+        set: &ReplicaSet,
+        mut patch: serde_json::Value,
+    ) -> Result<Arc<ReplicaSet>> {
         // A precondition: the count was made from what was seen.
         patch["metadata"]["resourceVersion"] = json!(set.resource_version());
         let name = set.name_any();
-        let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
+        let api: Api<ReplicaSet> =
+            Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
         let written = api
             .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
             .await
@@ -240,18 +327,35 @@ impl Deployments {
         Ok(Arc::new(written))
     }
 
-    async fn write_status(&self, deployment: &Deployment, sets: &Sets) -> Result<Option<std::time::Duration>> {
+    async fn write_status(
+        &self,
+        deployment: &Deployment,
+        sets: &Sets,
+    ) -> Result<Option<std::time::Duration>> {
         let (status, again) = status::status_of(deployment, sets);
         if deployment.status.as_ref() == Some(&status) {
             return Ok(again);
         }
         let name = deployment.name_any();
-        let api: Api<Deployment> = Api::namespaced(self.client.clone(), &deployment.namespace().unwrap_or_default());
-        let next = Deployment { status: Some(status), ..deployment.clone() };
-        match api.replace_status(&name, &PostParams::default(), &next).await {
+        let api: Api<Deployment> = Api::namespaced(
+            self.client.clone(),
+            &deployment.namespace().unwrap_or_default(),
+        );
+        let next = Deployment {
+            status: Some(status),
+            ..deployment.clone()
+        };
+        match api
+            .replace_status(&name, &PostParams::default(), &next)
+            .await
+        {
             Ok(written) => drop(self.deployments.cache.upsert(written)),
             Err(error) if is_not_found(&error) => {}
-            Err(error) => return Err(ReconcileError::api(format!("update status of deployment {name}"))(error)),
+            Err(error) => {
+                return Err(ReconcileError::api(format!(
+                    "update status of deployment {name}"
+                ))(error));
+            }
         }
         Ok(again)
     }
@@ -261,14 +365,23 @@ impl Deployments {
         let limit = deployment.spec.revision_history_limit.unwrap_or(10);
         let mut idle: Vec<_> = old.iter().filter(|set| rollout::is_idle(set)).collect();
         idle.sort_by_key(|set| template::revision(&***set));
-        let surplus = idle.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
-        let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &deployment.namespace().unwrap_or_default());
+        let surplus = idle
+            .len()
+            .saturating_sub(usize::try_from(limit).unwrap_or(0));
+        let api: Api<ReplicaSet> = Api::namespaced(
+            self.client.clone(),
+            &deployment.namespace().unwrap_or_default(),
+        );
         for set in idle.into_iter().take(surplus) {
             let name = set.name_any();
             match api.delete(&name, &DeleteParams::background()).await {
                 Ok(_) => drop(self.sets.cache.remove(set)),
                 Err(error) if is_not_found(&error) => {}
-                Err(error) => return Err(ReconcileError::api(format!("delete old replica set {name}"))(error)),
+                Err(error) => {
+                    return Err(ReconcileError::api(format!(
+                        "delete old replica set {name}"
+                    ))(error));
+                }
             }
         }
         Ok(())

@@ -39,40 +39,64 @@ pub(super) fn max_unavailable(deployment: &Deployment) -> i32 {
     }
     let value = rolling(deployment).and_then(|rolling| rolling.max_unavailable.as_ref());
     let count = scaled(value, desired, false);
-    if count == 0 && max_surge(deployment) == 0 { 1 } else { count.min(desired) }
+    if count == 0 && max_surge(deployment) == 0 {
+        1
+    } else {
+        count.min(desired)
+    }
 }
 
 fn scaled(value: Option<&IntOrString>, total: i32, up: bool) -> i32 {
     let percent = match value {
         Some(IntOrString::Int(count)) => return *count,
-        Some(IntOrString::String(text)) => text.strip_suffix('%').and_then(|number| number.parse().ok()).unwrap_or(25),
+        Some(IntOrString::String(text)) => text
+            .strip_suffix('%')
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(25),
         None => 25,
     };
     let hundredths = i64::from(total).saturating_mul(percent);
-    let count = if up { hundredths.saturating_add(99) / 100 } else { hundredths / 100 };
+    let count = if up {
+        hundredths.saturating_add(99) / 100
+    } else {
+        hundredths / 100
+    };
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 fn available(set: &ReplicaSet) -> i32 {
-    set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
+    set.status
+        .as_ref()
+        .and_then(|status| status.available_replicas)
+        .unwrap_or(0)
 }
 
 /// Whether a ReplicaSet's status speaks of its present spec.
 pub(super) fn is_settled(set: &ReplicaSet) -> bool {
-    let observed = set.status.as_ref().and_then(|status| status.observed_generation);
+    let observed = set
+        .status
+        .as_ref()
+        .and_then(|status| status.observed_generation);
     observed.unwrap_or(0) >= set.metadata.generation.unwrap_or(0)
 }
 
 /// Whether a ReplicaSet asks for no pods and has none.
 pub(super) fn is_idle(set: &ReplicaSet) -> bool {
     replicas(set) == 0
-        && set.status.as_ref().is_none_or(|status| status.replicas == 0)
+        && set
+            .status
+            .as_ref()
+            .is_none_or(|status| status.replicas == 0)
         && is_settled(set)
         && set.metadata.deletion_timestamp.is_none()
 }
 
 /// The count for the new ReplicaSet.
-pub(super) fn new_replicas(deployment: &Deployment, new: &ReplicaSet, old: &[Arc<ReplicaSet>]) -> i32 {
+pub(super) fn new_replicas(
+    deployment: &Deployment,
+    new: &ReplicaSet,
+    old: &[Arc<ReplicaSet>],
+) -> i32 {
     let (desired, present) = (desired(deployment), replicas(new));
     if is_recreate(deployment) || present >= desired {
         return desired;
@@ -83,7 +107,11 @@ pub(super) fn new_replicas(deployment: &Deployment, new: &ReplicaSet, old: &[Arc
 }
 
 /// The old ReplicaSets that may shrink, with their counts.
-pub(super) fn old_replicas(deployment: &Deployment, new: &ReplicaSet, old: &[Arc<ReplicaSet>]) -> Vec<(Arc<ReplicaSet>, i32)> {
+pub(super) fn old_replicas(
+    deployment: &Deployment,
+    new: &ReplicaSet,
+    old: &[Arc<ReplicaSet>],
+) -> Vec<(Arc<ReplicaSet>, i32)> {
     let minimum = desired(deployment) - max_unavailable(deployment);
     let total: i32 = old.iter().map(|set| replicas(set)).sum::<i32>() + replicas(new);
     let unready_new = replicas(new) - available(new);
@@ -103,8 +131,13 @@ pub(super) fn old_replicas(deployment: &Deployment, new: &ReplicaSet, old: &[Arc
         spare -= go;
         may_go -= go;
     }
-    let shrunk = old.iter().zip(counts).filter(|(set, count)| replicas(set) != *count);
-    shrunk.map(|(set, count)| (Arc::clone(set), count)).collect()
+    let shrunk = old
+        .iter()
+        .zip(counts)
+        .filter(|(set, count)| replicas(set) != *count);
+    shrunk
+        .map(|(set, count)| (Arc::clone(set), count))
+        .collect()
 }
 
 #[cfg(test)]
@@ -138,22 +171,38 @@ mod tests {
         assert_eq!((max_surge(&one), max_unavailable(&one)), (1, 0));
         let old = [set("old", 1, 1)];
         assert_eq!(new_replicas(&one, &set("new", 0, 0), &old), 1);
-        assert_eq!(counts(old_replicas(&one, &set("new", 1, 0), &old)), [] as [i32; 0], "the new pod is not ready");
+        assert_eq!(
+            counts(old_replicas(&one, &set("new", 1, 0), &old)),
+            [] as [i32; 0],
+            "the new pod is not ready"
+        );
         assert_eq!(counts(old_replicas(&one, &set("new", 1, 1), &old)), [0]);
     }
 
     #[test]
     fn an_old_pod_that_never_came_up_goes_at_once() {
         let one = deployment(1, "{}");
-        assert_eq!(counts(old_replicas(&one, &set("new", 1, 0), &[set("old", 1, 0)])), [] as [i32; 0]);
-        assert_eq!(counts(old_replicas(&one, &set("new", 1, 1), &[set("old", 1, 0)])), [0]);
+        assert_eq!(
+            counts(old_replicas(&one, &set("new", 1, 0), &[set("old", 1, 0)])),
+            [] as [i32; 0]
+        );
+        assert_eq!(
+            counts(old_replicas(&one, &set("new", 1, 1), &[set("old", 1, 0)])),
+            [0]
+        );
         let three = deployment(3, r#"{"rollingUpdate":{"maxSurge":1,"maxUnavailable":1}}"#);
-        assert_eq!(counts(old_replicas(&three, &set("new", 1, 1), &[set("old", 3, 1)])), [1]);
+        assert_eq!(
+            counts(old_replicas(&three, &set("new", 1, 1), &[set("old", 3, 1)])),
+            [1]
+        );
     }
 
     #[test]
     fn percentages_round_as_kubernetes_rounds_them() {
-        let ten = deployment(10, r#"{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"}}"#);
+        let ten = deployment(
+            10,
+            r#"{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"}}"#,
+        );
         assert_eq!((max_surge(&ten), max_unavailable(&ten)), (3, 2));
         let none = deployment(3, r#"{"rollingUpdate":{"maxSurge":0,"maxUnavailable":0}}"#);
         assert_eq!((max_surge(&none), max_unavailable(&none)), (0, 1));

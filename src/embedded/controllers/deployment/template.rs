@@ -32,17 +32,25 @@ const OWN_ANNOTATIONS: [&str; 6] = [
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// FNV-1a, 32 bits.
-pub(crate) fn fnv32a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+pub(in crate::embedded::controllers) fn fnv32a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 /// The hash of a Deployment's template, as it stands in names and labels.
 pub(super) fn hash(deployment: &Deployment) -> String {
-    let collisions = deployment.status.as_ref().and_then(|status| status.collision_count);
+    let collisions = deployment
+        .status
+        .as_ref()
+        .and_then(|status| status.collision_count);
     let mut bytes = serde_json::to_vec(&template(deployment)).unwrap_or_default();
     bytes.extend(collisions.iter().flat_map(|count| count.to_le_bytes()));
     let number = fnv32a(&bytes).to_string();
-    number.bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
+    number
+        .bytes()
+        .map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()]))
+        .collect()
 }
 
 fn template(deployment: &Deployment) -> PodTemplateSpec {
@@ -51,7 +59,9 @@ fn template(deployment: &Deployment) -> PodTemplateSpec {
 
 /// Whether a ReplicaSet has the Deployment's template, the hash label aside.
 pub(super) fn same_template(deployment: &Deployment, set: &ReplicaSet) -> bool {
-    let Some(mut theirs) = set.spec.template.clone() else { return false };
+    let Some(mut theirs) = set.spec.template.clone() else {
+        return false;
+    };
     let mut ours = template(deployment);
     for template in [&mut theirs, &mut ours] {
         let meta = template.metadata.get_or_insert_default();
@@ -63,19 +73,34 @@ pub(super) fn same_template(deployment: &Deployment, set: &ReplicaSet) -> bool {
 }
 
 /// The oldest ReplicaSet with the present template. `owned` is sorted, oldest first.
-pub(super) fn find_new(deployment: &Deployment, owned: &[Arc<ReplicaSet>]) -> Option<Arc<ReplicaSet>> {
+pub(super) fn find_new(
+    deployment: &Deployment,
+    owned: &[Arc<ReplicaSet>],
+) -> Option<Arc<ReplicaSet>> {
     let hash = hash(deployment);
     let hashed = |set: &&Arc<ReplicaSet>| set.labels().get(HASH_LABEL) == Some(&hash);
-    owned.iter().find(|set| same_template(deployment, set)).or_else(|| owned.iter().find(hashed)).cloned()
+    owned
+        .iter()
+        .find(|set| same_template(deployment, set))
+        .or_else(|| owned.iter().find(hashed))
+        .cloned()
 }
 
 /// The revision number of an object; 0 if it has none.
 pub(super) fn revision<K: Resource>(object: &K) -> i64 {
-    object.annotations().get(REVISION).and_then(|number| number.parse().ok()).unwrap_or(0)
+    object
+        .annotations()
+        .get(REVISION)
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
 }
 
 /// The annotations that a ReplicaSet should carry and does not, or `None`.
-pub(super) fn missing_annotations(deployment: &Deployment, set: &ReplicaSet, wanted: i64) -> Option<BTreeMap<String, String>> {
+pub(super) fn missing_annotations(
+    deployment: &Deployment,
+    set: &ReplicaSet,
+    wanted: i64,
+) -> Option<BTreeMap<String, String>> {
     let mut all = set_annotations(deployment, revision(set).max(wanted));
     all.retain(|key, value| set.annotations().get(key) != Some(value));
     (!all.is_empty()).then_some(all)
@@ -87,7 +112,12 @@ fn set_annotations(deployment: &Deployment, revision: i64) -> BTreeMap<String, S
     annotations.retain(|key, _| !OWN_ANNOTATIONS.contains(&key.as_str()));
     annotations.insert(REVISION.into(), revision.to_string());
     annotations.insert(DESIRED_REPLICAS.into(), desired.to_string());
-    annotations.insert(MAX_REPLICAS.into(), desired.saturating_add(rollout::max_surge(deployment)).to_string());
+    annotations.insert(
+        MAX_REPLICAS.into(),
+        desired
+            .saturating_add(rollout::max_surge(deployment))
+            .to_string(),
+    );
     annotations
 }
 
@@ -96,11 +126,18 @@ pub(super) fn new_set(deployment: &Deployment, revision: i64) -> ReplicaSet {
     let hash = hash(deployment);
     let spec = deployment.spec.clone();
     let mut template = spec.template;
-    let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
+    let labels = template
+        .metadata
+        .get_or_insert_default()
+        .labels
+        .get_or_insert_default();
     labels.insert(HASH_LABEL.into(), hash.clone());
     let labels = labels.clone();
     let mut selector = spec.selector;
-    selector.match_labels.get_or_insert_default().insert(HASH_LABEL.into(), hash.clone());
+    selector
+        .match_labels
+        .get_or_insert_default()
+        .insert(HASH_LABEL.into(), hash.clone());
     ReplicaSet {
         metadata: ObjectMeta {
             name: Some(format!("{}-{hash}", deployment.name_any())),
@@ -161,7 +198,10 @@ mod tests {
         assert_eq!(revision(&set), 3);
         assert_eq!(set.annotations().get("team").map(String::as_str), Some("a"));
         assert_eq!(missing_annotations(&one, &set, 3), None);
-        assert_eq!(missing_annotations(&one, &set, 4).map(|all| all.len()), Some(1));
+        assert_eq!(
+            missing_annotations(&one, &set, 4).map(|all| all.len()),
+            Some(1)
+        );
     }
 
     #[test]

@@ -56,12 +56,23 @@ impl Graph {
         self.forget(&item);
         let owners = meta.owner_references.clone().unwrap_or_default();
         for owner in &owners {
-            self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
+            self.dependents
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(uid.clone());
         }
         let finalizers = meta.finalizers.clone().unwrap_or_default();
         let deleting = meta.deletion_timestamp.is_some();
         self.uids.insert(item.clone(), uid.clone());
-        self.nodes.insert(uid, Node { item, owners, deleting, finalizers });
+        self.nodes.insert(
+            uid,
+            Node {
+                item,
+                owners,
+                deleting,
+                finalizers,
+            },
+        );
     }
 
     /// Drops an object, and answers its uid.
@@ -93,7 +104,9 @@ impl Graph {
     /// The objects that name this uid as an owner.
     pub(super) fn dependents(&self, uid: &str) -> Vec<Node> {
         let uids: BTreeSet<_> = self.dependents.get(uid).into_iter().flatten().collect();
-        uids.into_iter().filter_map(|uid| self.nodes.get(uid).cloned()).collect()
+        uids.into_iter()
+            .filter_map(|uid| self.nodes.get(uid).cloned())
+            .collect()
     }
 
     /// The owners of an object that exist and are not only waiting for it.
@@ -102,7 +115,9 @@ impl Graph {
         for owner in &node.owners {
             match self.nodes.get(&owner.uid) {
                 None => owners.absent.push(owner.clone()),
-                Some(present) if present.waits_for(FOREGROUND) => owners.waiting.push(owner.clone()),
+                Some(present) if present.waits_for(FOREGROUND) => {
+                    owners.waiting.push(owner.clone())
+                }
                 Some(_) => owners.solid.push(owner.clone()),
             }
         }
@@ -126,12 +141,24 @@ mod tests {
     use super::*;
 
     fn meta(uid: &str, owner: Option<&str>) -> ObjectMeta {
-        let owners = owner.map(|owner| vec![OwnerReference { uid: owner.into(), ..OwnerReference::default() }]);
-        ObjectMeta { uid: Some(uid.into()), owner_references: owners, ..ObjectMeta::default() }
+        let owners = owner.map(|owner| {
+            vec![OwnerReference {
+                uid: owner.into(),
+                ..OwnerReference::default()
+            }]
+        });
+        ObjectMeta {
+            uid: Some(uid.into()),
+            owner_references: owners,
+            ..ObjectMeta::default()
+        }
     }
 
     fn item(name: &str) -> Item {
-        Item { kind: 0, key: ObjectKey::new("ns", name) }
+        Item {
+            kind: 0,
+            key: ObjectKey::new("ns", name),
+        }
     }
 
     #[test]

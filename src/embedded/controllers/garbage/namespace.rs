@@ -34,7 +34,13 @@ pub(super) fn start(
         let queue = Arc::clone(&queue);
         Source::new(Api::all(client.clone()))
             .on_change(move |change| {
-                if change.new.as_ref().is_some_and(|namespace: &Arc<Namespace>| namespace.metadata.deletion_timestamp.is_some()) {
+                if change
+                    .new
+                    .as_ref()
+                    .is_some_and(|namespace: &Arc<Namespace>| {
+                        namespace.metadata.deletion_timestamp.is_some()
+                    })
+                {
                     queue.add(change.key.clone());
                 }
             })
@@ -42,8 +48,14 @@ pub(super) fn start(
     };
     let kinds = kinds.into_iter().filter(|kind| kind.namespaced).collect();
     let synced = namespaces.clone();
-    let controller = Arc::new(Namespaces { client: client.clone(), kinds, namespaces });
-    tasks.workers(&controller, &queue, 1, cancel, async move { synced.synced().await });
+    let controller = Arc::new(Namespaces {
+        client: client.clone(),
+        kinds,
+        namespaces,
+    });
+    tasks.workers(&controller, &queue, 1, cancel, async move {
+        synced.synced().await
+    });
     queue
 }
 
@@ -55,7 +67,9 @@ impl Reconcile for Namespaces {
     }
 
     async fn reconcile(&self, key: ObjectKey) -> Result<Next> {
-        let Some(namespace) = self.namespaces.cache.get(&key) else { return Ok(Next::Done) };
+        let Some(namespace) = self.namespaces.cache.get(&key) else {
+            return Ok(Next::Done);
+        };
         if namespace.metadata.deletion_timestamp.is_none() {
             return Ok(Next::Done);
         }
@@ -74,12 +88,15 @@ impl Reconcile for Namespaces {
 impl Namespaces {
     /// Deletes what is there of one kind, and answers how many objects take their time.
     async fn empty(&self, kind: &Kind, namespace: &str) -> Result<usize> {
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
         let plural = &kind.resource.plural;
-        let found = api
-            .list_metadata(&ListParams::default())
-            .await
-            .map_err(ReconcileError::api(format!("list {plural} of namespace {namespace}")))?;
+        let found =
+            api.list_metadata(&ListParams::default())
+                .await
+                .map_err(ReconcileError::api(format!(
+                    "list {plural} of namespace {namespace}"
+                )))?;
         let mut left = 0;
         for object in found.items {
             if object.metadata.deletion_timestamp.is_some() {
@@ -90,7 +107,11 @@ impl Namespaces {
             match api.delete(&name, &DeleteParams::background()).await {
                 Ok(answer) => left += usize::from(answer.is_left()),
                 Err(error) if is_not_found(&error) => {}
-                Err(error) => return Err(ReconcileError::api(format!("delete {plural} {namespace}/{name}"))(error)),
+                Err(error) => {
+                    return Err(ReconcileError::api(format!(
+                        "delete {plural} {namespace}/{name}"
+                    ))(error));
+                }
             }
         }
         Ok(left)
@@ -98,8 +119,10 @@ impl Namespaces {
 
     async fn finalize(&self, namespace: &Namespace) -> Result<()> {
         let name = namespace.name_any();
-        let failed = |text: String| ReconcileError::Malformed(format!("finalize namespace {name}: {text}"));
-        let mut body = serde_json::to_value(namespace).map_err(|error| failed(error.to_string()))?;
+        let failed =
+            |text: String| ReconcileError::Malformed(format!("finalize namespace {name}: {text}"));
+        let mut body =
+            serde_json::to_value(namespace).map_err(|error| failed(error.to_string()))?;
         body["spec"]["finalizers"] = json!([]);
         let request = Request::builder()
             .method(Method::PUT)
@@ -108,7 +131,9 @@ impl Namespaces {
             .body(body.to_string().into_bytes())
             .map_err(|error| failed(error.to_string()))?;
         match self.client.request::<Value>(request).await {
-            Err(error) if !is_not_found(&error) => Err(ReconcileError::api(format!("finalize namespace {name}"))(error)),
+            Err(error) if !is_not_found(&error) => Err(ReconcileError::api(format!(
+                "finalize namespace {name}"
+            ))(error)),
             _ => Ok(()),
         }
     }

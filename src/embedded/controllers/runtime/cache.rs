@@ -20,7 +20,10 @@ impl ObjectKey {
     /// Makes a key.
     #[must_use]
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     /// The key of an object.
@@ -32,7 +35,11 @@ impl ObjectKey {
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
     }
 }
 
@@ -68,7 +75,10 @@ impl<K: Resource> Cache<K> {
     /// Makes an empty cache whose objects are also found under `index_of` their values.
     pub fn new(index_of: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
         Self {
-            state: RwLock::new(State { objects: BTreeMap::new(), index: HashMap::new() }),
+            state: RwLock::new(State {
+                objects: BTreeMap::new(),
+                index: HashMap::new(),
+            }),
             index_of: Box::new(index_of),
         }
     }
@@ -84,7 +94,8 @@ impl<K: Resource> Cache<K> {
     pub fn by_index(&self, value: &str) -> Vec<Arc<K>> {
         self.read(|state| {
             let keys = state.index.get(value).into_iter().flatten();
-            keys.filter_map(|key| state.objects.get(key).cloned()).collect()
+            keys.filter_map(|key| state.objects.get(key).cloned())
+                .collect()
         })
     }
 
@@ -99,12 +110,19 @@ impl<K: Resource> Cache<K> {
         let key = ObjectKey::of(&object);
         self.write(|state| {
             let old = state.objects.get(&key).cloned();
-            if old.as_ref().is_some_and(|old| version(&**old) > version(&object)) {
+            if old
+                .as_ref()
+                .is_some_and(|old| version(&**old) > version(&object))
+            {
                 return None;
             }
             let new = Arc::new(object);
             self.put(state, &key, Arc::clone(&new));
-            Some(Change { key, old, new: Some(new) })
+            Some(Change {
+                key,
+                old,
+                new: Some(new),
+            })
         })
     }
 
@@ -117,7 +135,11 @@ impl<K: Resource> Cache<K> {
                 return None;
             }
             let old = self.take(state, &key);
-            Some(Change { key, old, new: None })
+            Some(Change {
+                key,
+                old,
+                new: None,
+            })
         })
     }
 
@@ -128,12 +150,22 @@ impl<K: Resource> Cache<K> {
         let listed: BTreeSet<ObjectKey> = objects.iter().map(ObjectKey::of).collect();
         let gone = self.write(|state| {
             let stale = |(key, object): &(&ObjectKey, &Arc<K>)| {
-                !listed.contains(*key) && !(list_version.is_some() && version(&***object) > list_version)
+                !listed.contains(*key)
+                    && !(list_version.is_some() && version(&***object) > list_version)
             };
-            let keys: Vec<ObjectKey> = state.objects.iter().filter(stale).map(|(key, _)| key.clone()).collect();
+            let keys: Vec<ObjectKey> = state
+                .objects
+                .iter()
+                .filter(stale)
+                .map(|(key, _)| key.clone())
+                .collect();
             let drop_one = |key: ObjectKey| {
                 let old = self.take(state, &key);
-                Change { key, old, new: None }
+                Change {
+                    key,
+                    old,
+                    new: None,
+                }
             };
             keys.into_iter().map(drop_one).collect::<Vec<_>>()
         });
@@ -175,7 +207,11 @@ impl<K: Resource> Cache<K> {
 /// The version of an object as a number; `None` sorts before every number.
 #[must_use]
 pub fn version<K: Resource>(object: &K) -> Option<u64> {
-    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok())
+    object
+        .meta()
+        .resource_version
+        .as_deref()
+        .and_then(|version| version.parse().ok())
 }
 
 #[cfg(test)]
@@ -220,9 +256,17 @@ mod tests {
         cache.upsert(object("gone", 3, "x"));
         cache.upsert(object("own", 12, "x"));
         let changes = cache.replace(vec![object("kept", 4, "x")], Some(10));
-        let gone: Vec<_> = changes.iter().filter(|change| change.new.is_none()).map(|change| &change.key.name).collect();
+        let gone: Vec<_> = changes
+            .iter()
+            .filter(|change| change.new.is_none())
+            .map(|change| &change.key.name)
+            .collect();
         assert_eq!(gone, ["gone"]);
-        let names: Vec<_> = cache.by_index("x").iter().map(|object| object.name_any()).collect();
+        let names: Vec<_> = cache
+            .by_index("x")
+            .iter()
+            .map(|object| object.name_any())
+            .collect();
         assert_eq!(names, ["kept", "own"]);
     }
 }

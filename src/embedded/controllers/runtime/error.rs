@@ -8,7 +8,10 @@ pub type Result<T, E = ReconcileError> = std::result::Result<T, E>;
 pub enum ReconcileError {
     /// The API refused or did not answer.
     #[error("{action}: {}", message(source))]
-    Api { action: String, source: Box<kube::Error> },
+    Api {
+        action: String,
+        source: Box<kube::Error>,
+    },
     /// What was read is not what this kind looks like.
     #[error("{0}")]
     Malformed(String),
@@ -21,7 +24,10 @@ impl ReconcileError {
     /// Names the action that an API error ended.
     pub fn api(action: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let action = action.into();
-        move |source| Self::Api { action, source: Box::new(source) }
+        move |source| Self::Api {
+            action,
+            source: Box::new(source),
+        }
     }
 
     /// Whether somebody else changed the object first.

@@ -54,9 +54,19 @@ pub struct Recorder {
 
 impl Recorder {
     /// Starts to write Events as `component`.
-    pub fn start(client: Client, component: &'static str, tasks: &mut Tasks, cancel: &CancellationToken) -> Self {
+    pub fn start(
+        client: Client,
+        component: &'static str,
+        tasks: &mut Tasks,
+        cancel: &CancellationToken,
+    ) -> Self {
         let (notes, waiting) = mpsc::channel(WAITING);
-        let writer = Arc::new(Mutex::new(Writer { client, component, waiting, seen: HashMap::new() }));
+        let writer = Arc::new(Mutex::new(Writer {
+            client,
+            component,
+            waiting,
+            seen: HashMap::new(),
+        }));
         tasks.supervise("events", cancel, move || {
             let writer = Arc::clone(&writer);
             async move { writer.lock().await.run().await }
@@ -78,7 +88,13 @@ impl Recorder {
         message: &str,
         annotations: BTreeMap<String, String>,
     ) {
-        let note = Note { regarding, kind, reason: reason.into(), message: limited(message), annotations };
+        let note = Note {
+            regarding,
+            kind,
+            reason: reason.into(),
+            message: limited(message),
+            annotations,
+        };
         if self.notes.try_send(note).is_err() {
             tracing::debug!(target: "controllers", "event {reason} dropped: too many are waiting");
         }
@@ -87,10 +103,24 @@ impl Recorder {
 
 /// Kubernetes refuses messages over 1024 bytes.
 fn limited(message: &str) -> String {
-    message.chars().scan(0, |used, c| (*used + c.len_utf8() <= 1024).then(|| { *used += c.len_utf8(); c })).collect()
+    message
+        .chars()
+        .scan(0, |used, c| {
+            (*used + c.len_utf8() <= 1024).then(|| {
+                *used += c.len_utf8();
+                c
+            })
+        })
+        .collect()
 }
 
-type Similar = (Option<String>, EventType, String, String, BTreeMap<String, String>);
+type Similar = (
+    Option<String>,
+    EventType,
+    String,
+    String,
+    BTreeMap<String, String>,
+);
 
 struct Writer {
     client: Client,
@@ -110,13 +140,26 @@ impl Writer {
     }
 
     async fn write(&mut self, note: Note) -> kube::Result<()> {
-        let namespace = note.regarding.namespace.clone().filter(|ns| !ns.is_empty()).unwrap_or("default".into());
+        let namespace = note
+            .regarding
+            .namespace
+            .clone()
+            .filter(|ns| !ns.is_empty())
+            .unwrap_or("default".into());
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-        let similar: Similar =
-            (note.regarding.uid.clone(), note.kind, note.reason.clone(), note.message.clone(), note.annotations.clone());
+        let similar: Similar = (
+            note.regarding.uid.clone(),
+            note.kind,
+            note.reason.clone(),
+            note.message.clone(),
+            note.annotations.clone(),
+        );
         if let Some((name, count)) = self.seen.get_mut(&similar) {
             let patch = serde_json::json!({"count": *count + 1, "lastTimestamp": now()});
-            match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            match api
+                .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+            {
                 Ok(_) => {
                     *count += 1;
                     return Ok(());
@@ -125,7 +168,9 @@ impl Writer {
                 Err(error) => return Err(error),
             }
         }
-        let created = api.create(&PostParams::default(), &self.event(note, &namespace)).await?;
+        let created = api
+            .create(&PostParams::default(), &self.event(note, &namespace))
+            .await?;
         if self.seen.len() >= REMEMBERED {
             self.seen.clear();
         }
@@ -150,7 +195,10 @@ impl Writer {
             count: Some(1),
             first_timestamp: Some(now()),
             last_timestamp: Some(now()),
-            source: Some(EventSource { component: Some(self.component.to_owned()), host: None }),
+            source: Some(EventSource {
+                component: Some(self.component.to_owned()),
+                host: None,
+            }),
             reporting_component: Some(self.component.to_owned()),
             ..Event::default()
         }

@@ -35,7 +35,10 @@ pub struct Informer<K> {
 
 impl<K> Clone for Informer<K> {
     fn clone(&self) -> Self {
-        Self { cache: Arc::clone(&self.cache), synced: self.synced.clone() }
+        Self {
+            cache: Arc::clone(&self.cache),
+            synced: self.synced.clone(),
+        }
     }
 }
 
@@ -51,7 +54,12 @@ impl<K: Watched> Source<K> {
     /// Watches everything behind `api`, without an index and without a listener.
     #[must_use]
     pub fn new(api: Api<K>) -> Self {
-        Self { api, labels: None, cache: Arc::new(Cache::new(|_| Vec::new())), listener: Box::new(|_| {}) }
+        Self {
+            api,
+            labels: None,
+            cache: Arc::new(Cache::new(|_| Vec::new())),
+            listener: Box::new(|_| {}),
+        }
     }
 
     /// Watches only what matches a label selector.
@@ -78,9 +86,14 @@ impl<K: Watched> Source<K> {
     /// Starts to list and watch until `cancel`.
     pub fn start(self, tasks: &mut Tasks, cancel: &CancellationToken) -> Informer<K> {
         let (ready, synced) = watch::channel(false);
-        let informer = Informer { cache: Arc::clone(&self.cache), synced };
+        let informer = Informer {
+            cache: Arc::clone(&self.cache),
+            synced,
+        };
         let source = Arc::new(self);
-        tasks.supervise("informer", cancel, move || run(Arc::clone(&source), ready.clone()));
+        tasks.supervise("informer", cancel, move || {
+            run(Arc::clone(&source), ready.clone())
+        });
         informer
     }
 }
@@ -139,10 +152,18 @@ async fn follow<K: Watched>(source: &Source<K>, version: &mut String) {
 
 /// Fills the cache and answers the version of the list.
 async fn list<K: Watched>(source: &Source<K>) -> Result<String, String> {
-    let mut params = ListParams { label_selector: source.labels.clone(), ..ListParams::default() }.limit(PAGE);
+    let mut params = ListParams {
+        label_selector: source.labels.clone(),
+        ..ListParams::default()
+    }
+    .limit(PAGE);
     let mut objects = Vec::new();
     let version = loop {
-        let page = source.api.list(&params).await.map_err(|error| message(&error))?;
+        let page = source
+            .api
+            .list(&params)
+            .await
+            .map_err(|error| message(&error))?;
         objects.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
@@ -156,7 +177,11 @@ async fn list<K: Watched>(source: &Source<K>) -> Result<String, String> {
 }
 
 async fn watch_once<K: Watched>(source: &Source<K>, version: &mut String) -> Ended {
-    let params = WatchParams { label_selector: source.labels.clone(), bookmarks: true, ..WatchParams::default() };
+    let params = WatchParams {
+        label_selector: source.labels.clone(),
+        bookmarks: true,
+        ..WatchParams::default()
+    };
     let stream = match source.api.watch(&params, version).await {
         Ok(stream) => stream,
         Err(kube::Error::Api(status)) if status.code == 410 => return Ended::Expired,

@@ -26,7 +26,10 @@ pub fn controller_ref<K: Resource>(owner: &K, dynamic: &K::DynamicType) -> Owner
 /// The reference to the controller of an object.
 #[must_use]
 pub fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
-    object.owner_references().iter().find(|owner| owner.controller == Some(true))
+    object
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))
 }
 
 /// Whether the object with this uid controls `object`.
@@ -38,7 +41,10 @@ pub fn is_controlled_by<K: Resource>(object: &K, uid: &str) -> bool {
 /// Index by the uid of the controller.
 #[must_use]
 pub fn index_by_controller<K: Resource>(object: &K) -> Vec<String> {
-    controller_of(object).map(|owner| owner.uid.clone()).into_iter().collect()
+    controller_of(object)
+        .map(|owner| owner.uid.clone())
+        .into_iter()
+        .collect()
 }
 
 /// A reference for an Event.
@@ -58,11 +64,16 @@ pub fn reference_to<K: Resource>(object: &K, dynamic: &K::DynamicType) -> Object
 /// Whether a label selector matches. An empty one matches everything.
 #[must_use]
 pub fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
-    let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let equal = selector
+        .match_labels
+        .iter()
+        .flatten()
+        .all(|(key, value)| labels.get(key) == Some(value));
     equal
         && selector.match_expressions.iter().flatten().all(|rule| {
             let found = labels.get(&rule.key);
-            let listed = found.is_some_and(|value| rule.values.iter().flatten().any(|one| one == value));
+            let listed =
+                found.is_some_and(|value| rule.values.iter().flatten().any(|one| one == value));
             match rule.operator.as_str() {
                 "In" => listed,
                 "NotIn" => !listed,
@@ -86,13 +97,16 @@ pub fn seconds(time: Timestamp) -> Timestamp {
 }
 
 fn jiff_seconds() -> k8s_openapi::jiff::TimestampRound {
-    k8s_openapi::jiff::TimestampRound::new().smallest(Unit::Second).mode(k8s_openapi::jiff::RoundMode::Floor)
+    k8s_openapi::jiff::TimestampRound::new()
+        .smallest(Unit::Second)
+        .mode(k8s_openapi::jiff::RoundMode::Floor)
 }
 
 /// How long ago a time was; zero if it is to come.
 #[must_use]
 pub fn age(time: &Time, now: Timestamp) -> std::time::Duration {
-    std::time::Duration::try_from(now.duration_since(time.0).max(SignedDuration::ZERO)).unwrap_or_default()
+    std::time::Duration::try_from(now.duration_since(time.0).max(SignedDuration::ZERO))
+        .unwrap_or_default()
 }
 
 /// Whether a pod has ended.
@@ -104,7 +118,10 @@ pub fn is_finished(pod: &Pod) -> bool {
 /// The phase of a pod; `Pending` until the node says otherwise.
 #[must_use]
 pub fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or("Pending")
 }
 
 /// Whether a pod can still do its work: neither ended nor being deleted.
@@ -123,8 +140,15 @@ pub fn is_ready(pod: &Pod) -> bool {
 #[must_use]
 pub fn ready_since(pod: &Pod) -> Option<Time> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
-    Some(ready.last_transition_time.clone().unwrap_or(Time(Timestamp::MIN)))
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    Some(
+        ready
+            .last_transition_time
+            .clone()
+            .unwrap_or(Time(Timestamp::MIN)),
+    )
 }
 
 #[cfg(test)]
@@ -134,12 +158,21 @@ mod tests {
     #[test]
     fn selectors_match_as_kubernetes_does() {
         let labels = Labels::from([("app".to_owned(), "orders".to_owned())]);
-        let selector = |value: &str| -> LabelSelector { serde_json::from_str(value).expect("selector") };
+        let selector =
+            |value: &str| -> LabelSelector { serde_json::from_str(value).expect("selector") };
         assert!(selects(&selector("{}"), &labels));
-        assert!(selects(&selector(r#"{"matchLabels":{"app":"orders"}}"#), &labels));
-        assert!(!selects(&selector(r#"{"matchLabels":{"app":"x"}}"#), &labels));
+        assert!(selects(
+            &selector(r#"{"matchLabels":{"app":"orders"}}"#),
+            &labels
+        ));
+        assert!(!selects(
+            &selector(r#"{"matchLabels":{"app":"x"}}"#),
+            &labels
+        ));
         let rule = |operator: &str| {
-            selector(&format!(r#"{{"matchExpressions":[{{"key":"app","operator":"{operator}","values":["orders"]}}]}}"#))
+            selector(&format!(
+                r#"{{"matchExpressions":[{{"key":"app","operator":"{operator}","values":["orders"]}}]}}"#
+            ))
         };
         assert!(selects(&rule("In"), &labels) && !selects(&rule("NotIn"), &labels));
         assert!(selects(&rule("Exists"), &labels) && !selects(&rule("DoesNotExist"), &labels));

@@ -76,7 +76,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub fn retry(&self, key: K) {
         let mut state = self.lock();
         let failures = state.failures.entry(key.clone()).or_insert(0);
-        let wait = BACK_OFF_START.saturating_mul(1 << (*failures).min(20)).min(BACK_OFF_CAP);
+        let wait = BACK_OFF_START
+            .saturating_mul(1 << (*failures).min(20))
+            .min(BACK_OFF_CAP);
         *failures = failures.saturating_add(1);
         state.delay(key, Instant::now() + wait);
         drop(state);

@@ -30,7 +30,10 @@ pub trait Reconcile: Send + Sync + 'static {
     /// Name in logs.
     fn name(&self) -> &'static str;
     /// Looks at one key. Called again after an error, and for a key never twice at a time.
-    fn reconcile(&self, key: Self::Key) -> impl Future<Output = Result<Next, ReconcileError>> + Send;
+    fn reconcile(
+        &self,
+        key: Self::Key,
+    ) -> impl Future<Output = Result<Next, ReconcileError>> + Send;
 }
 
 /// The tasks of the controllers.
@@ -77,7 +80,8 @@ impl Tasks {
     ) {
         let synced = synced.shared();
         for _ in 0..count {
-            let (reconciler, queue, synced) = (Arc::clone(reconciler), Arc::clone(queue), synced.clone());
+            let (reconciler, queue, synced) =
+                (Arc::clone(reconciler), Arc::clone(queue), synced.clone());
             self.supervise(reconciler.name(), cancel, move || {
                 work(Arc::clone(&reconciler), Arc::clone(&queue), synced.clone())
             });
@@ -90,13 +94,19 @@ impl Tasks {
     }
 }
 
-async fn work<R: Reconcile>(reconciler: Arc<R>, queue: Arc<WorkQueue<R::Key>>, synced: impl Future<Output = ()>) {
+async fn work<R: Reconcile>(
+    reconciler: Arc<R>,
+    queue: Arc<WorkQueue<R::Key>>,
+    synced: impl Future<Output = ()>,
+) {
     synced.await;
     loop {
         let key = queue.next().await;
         // A guard, because a cancelled or panicking reconcile must not keep its key.
         let lease = Lease { queue: &queue, key };
-        let outcome = AssertUnwindSafe(reconciler.reconcile(lease.key.clone())).catch_unwind().await;
+        let outcome = AssertUnwindSafe(reconciler.reconcile(lease.key.clone()))
+            .catch_unwind()
+            .await;
         settle(reconciler.name(), &lease, outcome.ok());
     }
 }
@@ -128,8 +138,12 @@ where
         Some(Err(error)) if error.is_conflict() => {
             tracing::debug!(target: "controllers", "{name}: {key} changed meanwhile, trying again: {error}");
         }
-        Some(Err(error)) => tracing::warn!(target: "controllers", "{name}: {key}: {error}; trying again"),
-        None => tracing::error!(target: "controllers", "{name}: reconcile of {key} panicked; trying again"),
+        Some(Err(error)) => {
+            tracing::warn!(target: "controllers", "{name}: {key}: {error}; trying again")
+        }
+        None => {
+            tracing::error!(target: "controllers", "{name}: reconcile of {key} panicked; trying again")
+        }
     }
     lease.queue.retry(key.clone());
 }
@@ -166,12 +180,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_and_an_error_are_tried_again() {
-        let flaky = Arc::new(Flaky { calls: AtomicUsize::new(0), finished: tokio::sync::Notify::new() });
+        let flaky = Arc::new(Flaky {
+            calls: AtomicUsize::new(0),
+            finished: tokio::sync::Notify::new(),
+        });
         let (queue, cancel) = (Arc::new(WorkQueue::new()), CancellationToken::new());
         let mut tasks = Tasks::default();
         tasks.workers(&flaky, &queue, 2, &cancel, async {});
         queue.add("key".to_owned());
-        tokio::time::timeout(Duration::from_secs(30), flaky.finished.notified()).await.expect("third call");
+        tokio::time::timeout(Duration::from_secs(30), flaky.finished.notified())
+            .await
+            .expect("third call");
         cancel.cancel();
         tasks.join().await;
         assert_eq!(flaky.calls.load(Ordering::SeqCst), 3);
