@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::manifest::text;
-use super::{Cluster, Manifest};
+use super::{Cluster, LookError, Manifest};
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
 
 const APPLIED_ANNOTATION: &str = "eventlab.dev/applied";
@@ -19,10 +19,87 @@ const TRIES: usize = 5;
 
 /// What apply did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
+pub enum Change {
     Created,
     Configured,
     Unchanged,
+}
+
+/// An applied object: what was done, and what it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    pub change: Change,
+    pub fingerprint: Fingerprint,
+}
+
+/// Tells whether an object is still the one that was applied. Written as one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+    /// Of everything but metadata and status.
+    pub hash: String,
+}
+
+impl Fingerprint {
+    fn of(live: &Value) -> Self {
+        let content: Map<String, Value> = live
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        Self {
+            api_version: text(live, "/apiVersion").to_owned(),
+            kind: text(live, "/kind").to_owned(),
+            name: text(live, "/metadata/name").to_owned(),
+            uid: text(live, "/metadata/uid").to_owned(),
+            hash: digest(&Value::Object(content)),
+        }
+    }
+
+    /// Reads what [`std::fmt::Display`] wrote.
+    #[must_use]
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ').map(str::to_owned);
+        let (api_version, kind, name, uid, hash) = (
+            words.next()?,
+            words.next()?,
+            words.next()?,
+            words.next()?,
+            words.next()?,
+        );
+        Some(Self {
+            api_version,
+            kind,
+            name,
+            uid,
+            hash,
+        })
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{} {} {} {} {}",
+            self.api_version, self.kind, self.name, self.uid, self.hash
+        )
+    }
+}
+
+/// How a live object differs from what was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Drift {
+    None,
+    Gone,
+    /// Deleted and made anew.
+    Replaced,
+    Changed,
 }
 
 /// Why an object was not applied.
@@ -141,10 +218,7 @@ impl Cluster {
                 namespace: text(&object, "/metadata/name").to_owned(),
             });
         }
-        let hash = format!(
-            "{:x}",
-            HexDigest(Sha256::digest(object.to_string().as_bytes()).into())
-        );
+        let hash = digest(&object);
         if let Value::Object(map) = &mut object {
             edit(map, "metadata", |metadata| {
                 if namespaced {
@@ -161,6 +235,33 @@ impl Cluster {
         Ok(object)
     }
 
+    /// How the object of a fingerprint differs now.
+    ///
+    /// # Errors
+    /// [`LookError`] when it could not be looked at.
+    pub async fn drift(&self, applied: &Fingerprint) -> Result<Drift, LookError> {
+        let title = format!("{}/{}", applied.kind, applied.name);
+        let object = json!({"apiVersion": applied.api_version, "kind": applied.kind});
+        let Ok((api, _)) = self.api_for(&object, &title) else {
+            return Ok(Drift::None);
+        };
+        let live = api
+            .get_opt(&applied.name)
+            .await
+            .map_err(LookError::api("read", title))?;
+        let Some(live) = live else {
+            return Ok(Drift::Gone);
+        };
+        let live = Fingerprint::of(&serde_json::to_value(&live).unwrap_or_default());
+        Ok(if live.uid != applied.uid {
+            Drift::Replaced
+        } else if live.hash == applied.hash {
+            Drift::None
+        } else {
+            Drift::Changed
+        })
+    }
+
     async fn apply_once(
         &self,
         api: &Api<DynamicObject>,
@@ -173,46 +274,53 @@ impl Cluster {
             .await
             .map_err(|error| failed(title, &error))?;
         let Some(live) = live else {
-            let object = serde_json::from_value(desired.clone())
-                .map_err(|error| refused(title, error.to_string()))?;
-            return match api.create(&PostParams::default(), &object).await {
-                Ok(_) => Ok(Applied::Created),
+            return match api
+                .create(&PostParams::default(), &typed(desired, title)?)
+                .await
+            {
+                Ok(live) => Ok(applied(Change::Created, &live)),
                 Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                     Err(Retry::Again)
                 }
                 Err(error) => Err(failed(title, &error)),
             };
         };
-        if live
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(MANAGED_BY_LABEL))
-            .map(String::as_str)
-            != Some(MANAGED_BY)
-        {
+        if !is_ours(&live) {
             return Err(Retry::Final(ApplyError::NotOurs {
                 object: title.to_owned(),
             }));
         }
-        let wanted_hash = text(desired, "/metadata/annotations/eventlab.dev~1applied");
-        let live_hash = live
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|annotations| annotations.get(APPLIED_ANNOTATION));
-        let live =
-            serde_json::to_value(&live).map_err(|error| refused(title, error.to_string()))?;
-        if live_hash.is_some_and(|hash| hash == wanted_hash) && !drifted(&live, desired) {
-            return Ok(Applied::Unchanged);
+        let value = serde_json::to_value(&live).map_err(|error| refused(title, &error))?;
+        let hash = "/metadata/annotations/eventlab.dev~1applied";
+        if text(&value, hash) == text(desired, hash) && !drifted(&value, desired) {
+            return Ok(applied(Change::Unchanged, &live));
         }
-        let object = serde_json::from_value(replacement(&live, desired))
-            .map_err(|error| refused(title, error.to_string()))?;
+        let object = typed(&replacement(&value, desired), title)?;
         match api.replace(name, &PostParams::default(), &object).await {
-            Ok(_) => Ok(Applied::Configured),
+            Ok(live) => Ok(applied(Change::Configured, &live)),
             Err(kube::Error::Api(status)) if status.reason == "Conflict" => Err(Retry::Again),
             Err(error) => Err(failed(title, &error)),
         }
+    }
+}
+
+fn is_ours(live: &DynamicObject) -> bool {
+    let labels = live.metadata.labels.as_ref();
+    labels
+        .and_then(|labels| labels.get(MANAGED_BY_LABEL))
+        .map(String::as_str)
+        == Some(MANAGED_BY)
+}
+
+fn typed(object: &Value, title: &str) -> Result<DynamicObject, Retry> {
+    serde_json::from_value(object.clone()).map_err(|error| refused(title, &error))
+}
+
+fn applied(change: Change, live: &DynamicObject) -> Applied {
+    let live = serde_json::to_value(live).unwrap_or_default();
+    Applied {
+        change,
+        fingerprint: Fingerprint::of(&live),
     }
 }
 
@@ -221,10 +329,10 @@ enum Retry {
     Final(ApplyError),
 }
 
-fn refused(title: &str, message: String) -> Retry {
+fn refused(title: &str, error: &serde_json::Error) -> Retry {
     Retry::Final(ApplyError::Refused {
         object: title.to_owned(),
-        message,
+        message: error.to_string(),
     })
 }
 
@@ -356,14 +464,9 @@ fn edit(map: &mut Map<String, Value>, field: &str, change: impl FnOnce(&mut Map<
     map.insert(field.to_owned(), Value::Object(inner));
 }
 
-struct HexDigest([u8; 32]);
-
-impl std::fmt::LowerHex for HexDigest {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
-    }
+fn digest(value: &Value) -> String {
+    let digest = Sha256::digest(value.to_string().as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -11,11 +11,12 @@ mod reach;
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use kube::Client;
 
 use crate::embedded::bus::Bus;
 
-pub use apply::{Applied, ApplyError};
+pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
 pub use bus::{BusMessage, BusView};
 pub use ledger::{AttemptRow, EffectRow, LedgerView};
 pub use logs::{LogFollower, LogLine};
@@ -33,6 +34,23 @@ pub trait Host: Send + Sync {
     ) -> Option<std::net::SocketAddr>;
     /// A connection to the namespace's bus.
     fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>>;
+    /// Keeps a copy of cluster, bus and volumes under a name.
+    fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>>;
+    /// Puts a copy back; pods are restarted.
+    fn rewind<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>>;
+}
+
+/// Why a snapshot was not made or put back.
+#[derive(Debug, thiserror::Error)]
+pub enum RewindError {
+    #[error("there is no snapshot `{0}`; reset the lab instead")]
+    NoSnapshot(String),
+    #[error("cannot {action} the snapshot `{name}`: {reason}")]
+    Failed {
+        action: &'static str,
+        name: String,
+        reason: String,
+    },
 }
 
 /// A failure to look: never the learner's.
@@ -114,6 +132,33 @@ impl Cluster {
     #[must_use]
     pub fn look_interval(&self) -> std::time::Duration {
         std::time::Duration::from_millis(20)
+    }
+
+    /// Keeps a copy of the whole cluster under a name, for [`Cluster::rewind`].
+    ///
+    /// # Errors
+    /// [`RewindError`].
+    pub async fn snapshot(&self, name: &str) -> Result<(), RewindError> {
+        self.host.snapshot(name).await
+    }
+
+    /// Goes back to a copy.
+    ///
+    /// # Errors
+    /// [`RewindError`]; the cluster is as it was then.
+    pub async fn rewind(&self, name: &str) -> Result<(), RewindError> {
+        self.host.rewind(name).await
+    }
+
+    /// Goes back to a copy, or stays where it is when there is none.
+    ///
+    /// # Errors
+    /// [`RewindError::Failed`].
+    pub async fn rewind_if_there(&self, name: &str) -> Result<(), RewindError> {
+        match self.host.rewind(name).await {
+            Err(RewindError::NoSnapshot(_)) => Ok(()),
+            result => result,
+        }
     }
 
     pub(crate) fn host(&self) -> &dyn Host {

@@ -25,6 +25,8 @@ pub enum Observation {
     AnswerLost { error: String },
     /// A message of this trace or arrival is on the bus.
     Stored { subject: String },
+    /// Every message up to this stream sequence was read since the send, and none carries this trace.
+    NotStored { last_sequence: u64 },
     /// The EventSource's debug line tied an arrival to a trace.
     Received,
     /// State of a consumer.
@@ -55,10 +57,26 @@ pub enum Observation {
     LedgerAttempt { outcome: String, amount_cents: i64 },
     /// An effect row of the ledger.
     LedgerEffect { amount_cents: i64 },
+    /// The ledger's rows were read whole after the Workflow ended, and none names this arrival or execution.
+    NoEffect,
     /// One condition of the gate.
     Gate { condition: String, holds: bool },
     /// Nothing was seen during this window, waited in full.
     Window { seconds: u64 },
+}
+
+impl Observation {
+    /// Whether it is read from a container's log, so that it counts only with its pod instance.
+    #[must_use]
+    pub fn is_from_log(&self) -> bool {
+        matches!(
+            self,
+            Observation::Received
+                | Observation::Discarded { .. }
+                | Observation::Triggered { .. }
+                | Observation::TriggerFailed { .. }
+        )
+    }
 }
 
 /// One observation with its source.
@@ -97,4 +115,36 @@ pub struct Fact {
     pub line: String,
     /// The command that shows it in the field.
     pub command: String,
+}
+
+impl Fact {
+    /// Whether it may prove anything in this lab and attempt.
+    ///
+    /// A fact that is not on disk, of another attempt or of none, or from a log without its pod instance proves nothing.
+    #[must_use]
+    pub fn counts_in(&self, lab: &str, attempt: u32) -> bool {
+        let placed = !self.observation.is_from_log()
+            || self.pod.as_ref().is_some_and(|pod| !pod.uid.is_empty());
+        self.seq > 0 && attempt > 0 && self.attempt == attempt && self.lab == lab && placed
+    }
+
+    /// The trace, unless it is empty or the default `none` of a request without the header.
+    #[must_use]
+    pub fn known_trace(&self) -> Option<&str> {
+        self.trace
+            .as_deref()
+            .filter(|trace| !trace.is_empty() && *trace != "none")
+    }
+
+    /// The arrival id, unless it is empty.
+    #[must_use]
+    pub fn known_arrival(&self) -> Option<&str> {
+        self.arrival.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// The uid of the Workflow, unless it is empty.
+    #[must_use]
+    pub fn known_execution(&self) -> Option<&str> {
+        self.execution.as_deref().filter(|uid| !uid.is_empty())
+    }
 }

@@ -2,10 +2,12 @@
 //!
 //! Everything that is shown or reported is a view of these entries. Reading and writing the file is `session::files`.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::fact::Fact;
+use super::fact::{Fact, Observation};
 use super::layer::{Fate, Layer};
 use super::verdict::Verdict;
 
@@ -25,11 +27,23 @@ pub struct Intent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum IntentAction {
-    Send { probe: String },
-    Apply { manifests: Vec<String> },
-    DeletePod { pod: String },
+    Send {
+        probe: String,
+    },
+    Apply {
+        manifests: Vec<String>,
+    },
+    DeletePod {
+        pod: String,
+    },
+    /// A lab's action: `delete-sensor-pod`, `stop-sensor`, …
+    Act {
+        what: String,
+    },
     Reset,
-    Rewind { stage: String },
+    Rewind {
+        stage: String,
+    },
 }
 
 /// How an intent ended, as far as this process knows.
@@ -101,6 +115,10 @@ pub struct Judgement {
 }
 
 /// One line of the journal.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every entry is a fact, so that a box would only cost"
+)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Entry {
@@ -111,4 +129,37 @@ pub enum Entry {
     Claim(Claim),
     Judgement(Judgement),
     Note(Note),
+}
+
+/// Intents without an outcome, in the order of the journal, each once.
+///
+/// A request whose answer was recorded is not among them, even if its outcome was not written any more.
+#[must_use]
+pub fn unresolved(entries: &[Entry]) -> Vec<&Intent> {
+    let mut ended: BTreeSet<&str> = BTreeSet::new();
+    for entry in entries {
+        match entry {
+            Entry::Outcome(outcome) => {
+                ended.insert(&outcome.id);
+            }
+            Entry::Fact(fact) if answers(fact) => ended.extend(fact.known_trace()),
+            _ => {}
+        }
+    }
+    let mut seen = BTreeSet::new();
+    entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Intent(intent) => Some(intent),
+            _ => None,
+        })
+        .filter(|intent| !ended.contains(intent.id.as_str()) && seen.insert(intent.id.as_str()))
+        .collect()
+}
+
+fn answers(fact: &Fact) -> bool {
+    matches!(
+        fact.observation,
+        Observation::HttpAnswer { .. } | Observation::AnswerLost { .. }
+    )
 }

@@ -1,5 +1,7 @@
 //! The layers of the path, in order, and what may be said about a probe at one of them.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A layer of the path; the order is the order of the path.
@@ -47,6 +49,27 @@ impl Layer {
             Layer::Effect => "effect",
         }
     }
+
+    /// Position in [`Layer::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The layer of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Layer> {
+        let name = name.trim();
+        Layer::ALL
+            .into_iter()
+            .find(|layer| layer.name().eq_ignore_ascii_case(name))
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// Why a layer stopped an event.
@@ -85,6 +108,42 @@ pub enum Reason {
     Duplicate,
     /// effect: the key was there already with another amount; nothing was added.
     Conflict,
+    /// effect: the Workflow ended and the ledger has no row of this arrival.
+    NoEffect,
+}
+
+impl Reason {
+    /// The reason in a few words, as a cell shows it.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Reason::NotSubscribed => "not subscribed",
+            Reason::WrongMethod => "wrong method",
+            Reason::NoSuchEndpoint => "no such endpoint",
+            Reason::Unauthorized => "unauthorized",
+            Reason::BadBody => "bad body",
+            Reason::PublishFailed => "publish failed",
+            Reason::SourceFilter => "source filter",
+            Reason::MissingPath => "no such path",
+            Reason::Mismatch => "mismatch",
+            Reason::BadPattern => "bad pattern",
+            Reason::FilterError => "filter error",
+            Reason::Forbidden => "forbidden",
+            Reason::AlreadyExists => "already exists",
+            Reason::TriggerFailed => "refused",
+            Reason::WorkflowFailed => "Failed",
+            Reason::WorkflowError => "Error",
+            Reason::Duplicate => "duplicate",
+            Reason::Conflict => "conflict",
+            Reason::NoEffect => "no effect",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text())
+    }
 }
 
 /// What a probe is expected to do, or was seen to do.
@@ -99,6 +158,39 @@ pub enum Fate {
     Stopped { layer: Layer, reason: Reason },
     /// `run` and `effect` differ: the effect is there although the Workflow did not end well.
     AppliedButRunStopped { reason: Reason },
+}
+
+impl Fate {
+    /// The layer that stops it; `None` when it has its effect.
+    #[must_use]
+    pub fn stops_at(&self) -> Option<Layer> {
+        match self {
+            Fate::Stopped { layer, .. } => Some(*layer),
+            Fate::Applied | Fate::AppliedButRunStopped { .. } => None,
+        }
+    }
+
+    /// Whether the event passes this layer.
+    #[must_use]
+    pub fn passes(&self, layer: Layer) -> bool {
+        match self {
+            Fate::Applied => true,
+            Fate::Stopped { layer: at, .. } => layer < *at,
+            Fate::AppliedButRunStopped { .. } => layer != Layer::Run,
+        }
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fate::Applied => f.write_str("applied"),
+            Fate::Stopped { layer, reason } => write!(f, "stopped at {layer}: {reason}"),
+            Fate::AppliedButRunStopped { reason } => {
+                write!(f, "applied, although the Workflow ended {reason}")
+            }
+        }
+    }
 }
 
 /// The written form of a [`Fate`].

@@ -3,15 +3,21 @@
 //! [`Fact`] is one observation; [`table`] turns the facts of an attempt into one [`Row`] a probe;
 //! [`verdict`] holds the rules that turn rows into proven, refuted or unproven.
 
+mod cells;
 pub mod fact;
 pub mod journal;
 pub mod layer;
+pub mod reason;
 pub mod redact;
 pub mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+mod trail;
 pub mod verdict;
 
 pub use fact::{Fact, Observation, PodInstance};
 pub use journal::Entry;
 pub use layer::{Fate, Layer, Reason};
-pub use table::{Cell, CellState, Counters, Row};
-pub use verdict::{Outcome, Verdict};
+pub use table::{Cell, CellState, Counters, ProbeRun, Row, counters, rows};
+pub use trail::{Scope, is_session_trace, trace_id};
+pub use verdict::{Expectation, Occasion, Outcome, Verdict, judge};

@@ -1,1 +1,290 @@
-//! Redaction of secrets on write.
+//! Redaction of secrets on write: headers, tokens and the values of Secrets never reach the journal.
+//!
+//! [`Redactor::entry`] takes everything that is to be written. It does the same to a text however often it is called.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::Value;
+
+use super::journal::Entry;
+
+/// What stands in place of a secret.
+pub const REDACTED: &str = "<redacted>";
+/// A text longer than this many bytes is cut.
+pub const TEXT_LIMIT: usize = 64 * 1024;
+/// Shorter values of Secrets are words that evidence cannot do without (`orders`, `true`).
+const SECRET_MIN: usize = 8;
+/// So many values of Secrets are looked for.
+const SECRETS_MAX: usize = 512;
+const CUT: &str = " … (cut)";
+
+/// Replaces secrets in texts.
+#[derive(Clone, Debug, Default)]
+pub struct Redactor {
+    /// The longest first, so that one inside another leaves nothing behind.
+    secrets: Vec<String>,
+}
+
+impl Redactor {
+    /// A redactor that also knows these values of Secrets, plain; their base64 forms are derived.
+    #[must_use]
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Redactor {
+        let mut redactor = Redactor::default();
+        redactor.learn(secrets);
+        redactor
+    }
+
+    /// Adds values of Secrets.
+    pub fn learn(&mut self, secrets: impl IntoIterator<Item = String>) {
+        for secret in secrets {
+            let secret = secret.trim();
+            let forms = [
+                secret.to_owned(),
+                STANDARD.encode(secret),
+                URL_SAFE_NO_PAD.encode(secret),
+            ];
+            if secret.len() >= SECRET_MIN {
+                self.secrets.extend(
+                    forms
+                        .into_iter()
+                        .filter(|form| !form.contains("redacted") && !form.contains("cut)")),
+                );
+            }
+        }
+        self.secrets
+            .sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self.secrets.dedup();
+        self.secrets.truncate(SECRETS_MAX);
+    }
+
+    /// The entry as it may be written.
+    ///
+    /// # Errors
+    /// The entry cannot be written as JSON.
+    pub fn entry(&self, entry: &Entry) -> Result<Entry, serde_json::Error> {
+        let mut value = serde_json::to_value(entry)?;
+        self.value(&mut value, false);
+        serde_json::from_value(value)
+    }
+
+    /// Redacts every text of a JSON value, and everything under the name of a secret header.
+    fn value(&self, value: &mut Value, secret: bool) {
+        match value {
+            Value::String(text) if secret => REDACTED.clone_into(text),
+            Value::String(text) => *text = self.text(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item, secret)),
+            Value::Object(fields) => {
+                for (name, field) in fields.iter_mut() {
+                    self.value(field, secret || is_secret_header(name));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// The text as it may be written, at most [`TEXT_LIMIT`] bytes of it.
+    #[must_use]
+    pub fn text(&self, text: &str) -> String {
+        let mut text = self.pass(text);
+        // A cut may halve a marker behind a header, so that another pass is needed.
+        for _ in 0..4 {
+            if text.len() <= TEXT_LIMIT {
+                return text;
+            }
+            text = self.pass(&cut(&text));
+        }
+        REDACTED.to_owned()
+    }
+
+    fn pass(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), REDACTED);
+            }
+        }
+        headers(&tokens(&text))
+    }
+}
+
+fn cut(text: &str) -> String {
+    let mut end = TEXT_LIMIT - CUT.len();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{CUT}", &text[..end])
+}
+
+/// Whether the value of this header is a secret: `Authorization`, `Cookie`, `*-Token`, `*-Key`.
+#[must_use]
+pub fn is_secret_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let name = name.strip_prefix("proxy-").unwrap_or(&name);
+    matches!(name, "authorization" | "cookie" | "set-cookie")
+        || name.ends_with("-token")
+        || name.ends_with("-key")
+}
+
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
+}
+
+/// Replaces what has the shape of a JWT: three base64url parts, the first an object.
+fn tokens(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("eyJ") {
+        let end = at + jwt_length(&rest.as_bytes()[at..]);
+        if end == at {
+            result.push_str(&rest[..at + 3]);
+            rest = &rest[at + 3..];
+        } else {
+            result.push_str(&rest[..at]);
+            result.push_str(REDACTED);
+            rest = &rest[end..];
+        }
+    }
+    result.push_str(rest);
+    result
+}
+
+/// Length of the JWT at the start of these bytes, 0 if there is none.
+fn jwt_length(bytes: &[u8]) -> usize {
+    let part = |from: usize| {
+        bytes[from..]
+            .iter()
+            .take_while(|byte| is_name(**byte))
+            .count()
+    };
+    let head = part(0);
+    if bytes.get(head) != Some(&b'.') {
+        return 0;
+    }
+    let body = part(head + 1);
+    let dot = head + 1 + body;
+    if body == 0 || bytes.get(dot) != Some(&b'.') {
+        return 0;
+    }
+    dot + 1 + part(dot + 1)
+}
+
+/// Replaces the values of secret headers, in JSON, in Go's printed maps and in header lines.
+fn headers(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut result = String::with_capacity(text.len());
+    let mut done = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        if !is_name(bytes[at]) {
+            at += 1;
+            continue;
+        }
+        let end = at
+            + bytes[at..]
+                .iter()
+                .take_while(|byte| is_name(**byte))
+                .count();
+        let name = &text[at..end];
+        at = end;
+        if is_secret_header(name)
+            && let Some(value) = value_after(bytes, end)
+        {
+            result.push_str(&text[done..value.start]);
+            result.push_str(REDACTED);
+            done = value.end;
+            at = value.end;
+        }
+    }
+    result.push_str(&text[done..]);
+    result
+}
+
+/// Where the value of a header lies whose name ends at `end`; `None` if no value follows.
+fn value_after(bytes: &[u8], end: usize) -> Option<std::ops::Range<usize>> {
+    let mut at = end + quote_at(bytes, end).unwrap_or(0);
+    at += blanks(bytes, at);
+    if bytes.get(at) != Some(&b':') {
+        return None;
+    }
+    at += 1;
+    at += blanks(bytes, at);
+    let bracket = bytes.get(at) == Some(&b'[');
+    if bracket {
+        at += 1;
+        at += blanks(bytes, at);
+    }
+    let stop = match (quote_at(bytes, at), bracket) {
+        (Some(quote), _) => {
+            at += quote;
+            quoted_end(bytes, at, quote, bracket)
+        }
+        (None, true) => find(bytes, at, |byte| matches!(byte, b']' | b'\n')),
+        (None, false) => find(bytes, at, |byte| {
+            matches!(byte, b'\n' | b'\r' | b'"' | b'\'')
+        }),
+    };
+    let trimmed = bytes[at..stop]
+        .iter()
+        .rev()
+        .take_while(|byte| **byte == b'\\')
+        .count();
+    let stop = stop - trimmed;
+    (stop > at).then_some(at..stop)
+}
+
+fn blanks(bytes: &[u8], from: usize) -> usize {
+    bytes[from.min(bytes.len())..]
+        .iter()
+        .take_while(|byte| matches!(byte, b' ' | b'\t'))
+        .count()
+}
+
+/// Length of a quote, with the backslashes of the texts around it.
+fn quote_at(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
+    matches!(rest.get(slashes), Some(b'"' | b'\'')).then_some(slashes + 1)
+}
+
+/// End of a quoted value, or of the last one of a list.
+fn quoted_end(bytes: &[u8], from: usize, quote: usize, list: bool) -> usize {
+    let mark = bytes[from - 1];
+    let mut end = from;
+    let mut at = from;
+    loop {
+        at = find(bytes, at, |byte| byte == mark);
+        let slashes = bytes[from..at]
+            .iter()
+            .rev()
+            .take_while(|byte| **byte == b'\\')
+            .count();
+        if at >= bytes.len() {
+            return bytes.len();
+        }
+        if slashes >= quote {
+            at += 1;
+            continue;
+        }
+        end = end.max(at);
+        at += 1;
+        if !list {
+            return end;
+        }
+        at += find(&bytes[at..], 0, |byte| !matches!(byte, b' ' | b',' | b'\t'));
+        match quote_at(bytes, at) {
+            Some(length) => at += length,
+            None => return end,
+        }
+    }
+}
+
+fn find(bytes: &[u8], from: usize, stop: impl Fn(u8) -> bool) -> usize {
+    let from = from.min(bytes.len());
+    bytes[from..]
+        .iter()
+        .position(|byte| stop(*byte))
+        .map_or(bytes.len(), |at| from + at)
+}
+
+#[cfg(test)]
+mod tests;

@@ -109,9 +109,6 @@ pub enum Action {
     DeleteSensorPod,
     /// Kills the Sensor's pod without a grace period.
     KillSensorPod,
-    /// Scales the Sensor's Deployment to zero, or back.
-    StopSensor,
-    StartSensor,
 }
 
 /// How the client reads the answer.

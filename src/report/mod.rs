@@ -1,1 +1,281 @@
 //! Incident report (Markdown), JSON and JUnit, from evidence alone.
+//!
+//! [`Report::new`] reads the journal's entries; [`markdown::render`] and [`json::render`] print the same report.
+
+pub mod json;
+pub mod markdown;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::evidence::Scope;
+use crate::evidence::journal::{Claim, IntentAction, Judgement, Note, Prediction};
+use crate::evidence::table::{Counters, ProbeRun, counters, rows};
+use crate::evidence::{Entry, Fact, Outcome, Row};
+use crate::lab::Lab;
+
+/// The report over all labs that the journal mentions.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub labs: Vec<LabReport>,
+}
+
+/// One lab: its attempts in order, what was claimed, and what is still open.
+#[derive(Clone, Debug, Serialize)]
+pub struct LabReport {
+    pub name: String,
+    pub title: String,
+    /// Stages that a judgement or claim says are done, of all that have something to prove.
+    pub complete: bool,
+    pub attempts: Vec<AttemptReport>,
+    pub claims: Vec<Claim>,
+    pub changes: Vec<Note>,
+    pub not_proven: Vec<String>,
+    pub links: Vec<(String, String)>,
+    /// All facts in order: the appendix.
+    pub timeline: Vec<Fact>,
+}
+
+/// One attempt: its probes, counters and verdicts.
+#[derive(Clone, Debug, Serialize)]
+pub struct AttemptReport {
+    pub attempt: u32,
+    pub rows: Vec<Row>,
+    pub counters: Counters,
+    pub judgements: Vec<Judgement>,
+    pub predictions: Vec<Scored>,
+}
+
+/// A prediction and whether it came true; `None` while the row is not settled.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scored {
+    pub prediction: Prediction,
+    pub right: Option<bool>,
+}
+
+impl Report {
+    /// Builds the report from the journal.
+    #[must_use]
+    pub fn new(entries: &[Entry], labs: &[Lab]) -> Self {
+        let mut names: Vec<&str> = Vec::new();
+        for name in entries.iter().filter_map(lab_of) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Self {
+            labs: names
+                .into_iter()
+                .map(|name| lab_report(name, entries, labs))
+                .collect(),
+        }
+    }
+
+    /// Whether every lab in it is complete and nothing in it was refuted or stayed unproven at the end.
+    #[must_use]
+    pub fn proven(&self) -> bool {
+        !self.labs.is_empty() && self.labs.iter().all(|lab| lab.complete)
+    }
+}
+
+fn lab_of(entry: &Entry) -> Option<&str> {
+    match entry {
+        Entry::Fact(fact) => Some(&fact.lab),
+        Entry::Intent(intent) => Some(&intent.lab),
+        Entry::Prediction(prediction) => Some(&prediction.lab),
+        Entry::Claim(claim) => Some(&claim.lab),
+        Entry::Judgement(judgement) => Some(&judgement.lab),
+        Entry::Note(note) => Some(&note.lab).filter(|lab| !lab.is_empty()),
+        Entry::Outcome(_) => None,
+    }
+    .map(String::as_str)
+}
+
+fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
+    let lab = labs.iter().find(|lab| lab.name == name);
+    let mine: Vec<&Entry> = entries
+        .iter()
+        .filter(|entry| lab_of(entry) == Some(name))
+        .collect();
+    let facts: Vec<Fact> = mine
+        .iter()
+        .filter_map(|entry| {
+            if let Entry::Fact(fact) = entry {
+                Some(fact.clone())
+            } else {
+                None
+            }
+        })
+        .collect();
+    let claims: Vec<Claim> = mine
+        .iter()
+        .filter_map(|entry| {
+            if let Entry::Claim(claim) = entry {
+                Some(claim.clone())
+            } else {
+                None
+            }
+        })
+        .collect();
+    let judgements: Vec<Judgement> = mine
+        .iter()
+        .filter_map(|entry| {
+            if let Entry::Judgement(judgement) = entry {
+                Some(judgement.clone())
+            } else {
+                None
+            }
+        })
+        .collect();
+    let changes = mine
+        .iter()
+        .filter_map(|entry| {
+            if let Entry::Note(note) = entry {
+                Some(note.clone())
+            } else {
+                None
+            }
+        })
+        .filter(|note| note.topic == "applied")
+        .collect();
+    LabReport {
+        name: name.to_owned(),
+        title: lab.map_or_else(String::new, |lab| lab.title.clone()),
+        complete: lab.is_some_and(|lab| complete(lab, &judgements, &claims)),
+        attempts: attempts(name, &mine, &facts, &judgements),
+        not_proven: not_proven(&judgements, &claims),
+        claims,
+        changes,
+        links: lab
+            .map(|lab| {
+                lab.links
+                    .iter()
+                    .map(|link| (link.title.clone(), link.url.clone()))
+                    .collect()
+            })
+            .unwrap_or_default(),
+        timeline: facts,
+    }
+}
+
+/// Every stage with probes ends with proven verdicts in its last attempt, and every report stage has its claims.
+fn complete(lab: &Lab, judgements: &[Judgement], claims: &[Claim]) -> bool {
+    lab.stages.iter().all(|stage| {
+        let of_stage: Vec<_> = judgements
+            .iter()
+            .filter(|judgement| judgement.stage == stage.name)
+            .collect();
+        let last = of_stage.iter().map(|judgement| judgement.attempt).max();
+        let proven = of_stage
+            .iter()
+            .filter(|judgement| Some(judgement.attempt) == last)
+            .all(|judgement| judgement.verdict.outcome == Outcome::Proven);
+        let judged = stage.probes.is_empty() || !of_stage.is_empty();
+        let reported =
+            stage.report.is_none() || claims.iter().any(|claim| claim.stage == stage.name);
+        proven && judged && reported
+    })
+}
+
+fn attempts(
+    lab: &str,
+    mine: &[&Entry],
+    facts: &[Fact],
+    judgements: &[Judgement],
+) -> Vec<AttemptReport> {
+    let mut probes: BTreeMap<u32, Vec<ProbeRun>> = BTreeMap::new();
+    for entry in mine {
+        if let Entry::Intent(intent) = entry
+            && let IntentAction::Send { probe } = &intent.action
+        {
+            probes.entry(intent.attempt).or_default().push(ProbeRun {
+                name: probe.clone(),
+                trace: intent.id.clone(),
+                attempt: intent.attempt,
+            });
+        }
+    }
+    let predictions: Vec<&Prediction> = mine
+        .iter()
+        .filter_map(|entry| {
+            if let Entry::Prediction(prediction) = entry {
+                Some(prediction)
+            } else {
+                None
+            }
+        })
+        .collect();
+    probes
+        .into_iter()
+        .map(|(attempt, probes)| {
+            let scope = Scope {
+                lab,
+                attempt,
+                settled: true,
+            };
+            let rows = rows(&probes, facts, scope);
+            AttemptReport {
+                attempt,
+                counters: counters(facts, scope),
+                judgements: judgements
+                    .iter()
+                    .filter(|judgement| judgement.attempt == attempt)
+                    .cloned()
+                    .collect(),
+                predictions: scored(&predictions, &rows, attempt, judgements),
+                rows,
+            }
+        })
+        .collect()
+}
+
+/// A prediction belongs to the attempt whose judgements follow it.
+fn scored(
+    predictions: &[&Prediction],
+    rows: &[Row],
+    attempt: u32,
+    judgements: &[Judgement],
+) -> Vec<Scored> {
+    let judged = |probe: &str| {
+        judgements.iter().any(|judgement| {
+            judgement.attempt == attempt && judgement.probe.as_deref() == Some(probe)
+        })
+    };
+    predictions
+        .iter()
+        .filter(|prediction| {
+            (prediction.attempt == attempt || prediction.attempt + 1 == attempt)
+                && judged(&prediction.probe)
+        })
+        .map(|prediction| {
+            let fate = rows
+                .iter()
+                .find(|row| row.probe == prediction.probe)
+                .and_then(|row| row.fate.as_ref());
+            Scored {
+                prediction: (*prediction).clone(),
+                right: fate.map(|fate| fate.stops_at() == prediction.stops_at),
+            }
+        })
+        .collect()
+}
+
+/// What stayed unproven, and what the learner named as open.
+fn not_proven(judgements: &[Judgement], claims: &[Claim]) -> Vec<String> {
+    let unproven = judgements
+        .iter()
+        .filter(|judgement| judgement.verdict.outcome == Outcome::Unproven)
+        .map(|judgement| {
+            format!(
+                "{}: {}",
+                judgement.verdict.claim,
+                judgement.verdict.because.clone().unwrap_or_default()
+            )
+        });
+    let open = claims
+        .iter()
+        .filter(|claim| claim.topic == "not-proven")
+        .map(|claim| claim.statement.clone());
+    unproven.chain(open).collect()
+}

@@ -79,6 +79,22 @@ pub fn evaluate(input: &Input) -> GateReport {
     }
 }
 
+/// A report of nothing but that the API could not be asked.
+#[must_use]
+pub fn could_not_look(reason: &str) -> GateReport {
+    let looked = condition(
+        "api",
+        false,
+        format!("could not look: {reason}"),
+        "kubectl get --raw /readyz".to_owned(),
+    );
+    GateReport {
+        open: false,
+        conditions: vec![looked],
+        failed: None,
+    }
+}
+
 /// Keeps since when each condition is as it is.
 pub fn carry_since(report: &mut GateReport, before: &GateReport, now: Timestamp) {
     for condition in &mut report.conditions {

@@ -5,6 +5,10 @@
 
 pub mod applying;
 pub mod expected;
+pub mod facts;
 pub mod gate;
+pub mod looking;
 pub mod matchers;
+pub mod observer;
 pub mod sending;
+pub mod work;

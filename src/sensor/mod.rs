@@ -2,4 +2,32 @@
 //!
 //! Called from above through `Filter::compile` and `Filter::evaluate`, `parameters` and `validate`.
 
+pub mod conditions;
+mod context;
+mod data;
+mod decode;
+mod event;
+mod explain;
+mod filter;
+mod go_json;
+pub mod json;
+mod lua;
+pub mod number;
+pub mod parameters;
+pub mod path;
+mod payload;
+pub mod printf;
 pub mod regex;
+pub mod script;
+pub mod set;
+mod spec;
+mod time;
+pub mod trigger;
+pub mod validate;
+
+pub use decode::DecodeError;
+pub use event::Event;
+pub use explain::{
+    ConditionReport, Explanation, Found, Group, GroupReport, Operator, Outcome, Reason, ValueReport,
+};
+pub use filter::{CompileError, Decision, Filter, FilterError};

@@ -1,6 +1,7 @@
 //! What can happen to a session, and what it asks to be done.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Fact, Fate, Layer};
 use crate::lab::{Action, GateMode, Probe};
@@ -56,10 +57,31 @@ pub enum Message {
     Collected { complete: bool },
     /// A rewind or reset ended.
     Rewound { result: Result<(), StepError> },
-    /// Cluster and checkpoint differ.
+    /// Cluster and checkpoint differ; each line says how. Empty when they agree again.
     Drift(Vec<String>),
+    /// The learner's choice after [`Message::Drift`].
+    Reconcile(Reconcile),
     /// Time passes (only for the seconds that are shown).
     Tick(Timestamp),
+}
+
+/// What to do when cluster and checkpoint differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reconcile {
+    /// Go on with the cluster as it is.
+    Adopt,
+    /// Apply again what this lab had applied, as a new attempt.
+    Reapply,
+    /// Start the lab over.
+    Reset,
+}
+
+/// What a transition may use besides state and message, so that it stays a pure function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    pub now: Timestamp,
+    /// Drawn at random for each message; names the trace or the intent that follows from it.
+    pub id: u32,
 }
 
 /// Why a step could not be done. `environment` means "could not look", which is never the learner's fault.
@@ -72,7 +94,8 @@ pub struct StepError {
 }
 
 /// How a send ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SendOutcome {
     Answered {
         status: u16,
@@ -110,7 +133,11 @@ pub struct GateCondition {
     pub command: String,
 }
 
-/// What the state machine asks for. Each one that changes the world is an intent on disk before it runs.
+/// What the state machine asks for, to be carried out in this order.
+///
+/// Each one that changes the world follows its [`crate::evidence::journal::Intent`] in a [`Effect::Journal`], which must be on disk (fsync)
+/// before it runs; the state journals the outcome too, when the answer arrives. After [`Effect::CancelWork`] no message of
+/// the cancelled work may be delivered any more.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Replace the checkpoint atomically.

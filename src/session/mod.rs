@@ -1,9 +1,16 @@
 //! The lab session as a pure state machine, `update(state, message) -> effects`, its checkpoint and its files.
 //!
 //! [`State::update`] decides; the runner carries [`Effect`]s out and answers with [`Message`]s; the screen draws [`State`].
+//! [`checkpoint`] and [`files`] are the only parts that touch the disk.
 
+mod claims;
 pub mod message;
+mod moving;
+mod pipeline;
+pub mod progress;
 pub mod state;
+pub mod view;
 
-pub use message::{Effect, Message};
-pub use state::{StagePhase, State};
+pub use message::{Context, Effect, Message, Reconcile};
+pub use progress::{LabProgress, OpenReason, ProbeSend, StageFailure, StageRun};
+pub use state::{StagePhase, State, Step};

@@ -57,7 +57,7 @@ impl Fixture {
         if let Way::Http = self.way {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             self.base = Some(format!("http://{}", listener.local_addr().unwrap()));
-            let router = client_router(Arc::new(guard.connection()), Some(SECRET));
+            let router = client_router(Arc::clone(&self.host), Some(SECRET));
             self.server = Some(tokio::spawn(async move {
                 axum::serve(listener, router).await.unwrap()
             }));
@@ -692,18 +692,17 @@ async fn a_rewind_never_reuses_a_sequence(fixture: Fixture) {
         .unwrap();
     drop(bus);
 
-    let LocalConnector(host) = LocalConnector(Arc::clone(&fixture.host));
-    let bus = host.connect(URL, Some(SECRET)).unwrap();
+    let bus = fixture.connect().await;
     assert_eq!(bus.stream_info("default").await.unwrap().messages, 1);
     assert_eq!(bus.consumers("default").await.unwrap().len(), 1);
     assert_eq!(bus.bucket_get("orders", "Deps").await.unwrap(), None);
-    assert_eq!(publish(&bus, "default.a.b", "3", "new").await, 3);
+    assert_eq!(publish(&*bus, "default.a.b", "3", "new").await, 3);
     assert_eq!(
-        pull_now(&bus, "group-1").await.unwrap().message.payload,
+        pull_now(&*bus, "group-1").await.unwrap().message.payload,
         b"kept"
     );
     assert_eq!(
-        pull_now(&bus, "group-1").await.unwrap().message.payload,
+        pull_now(&*bus, "group-1").await.unwrap().message.payload,
         b"new"
     );
 }

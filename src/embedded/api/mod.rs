@@ -1,12 +1,40 @@
 //! The Kubernetes API as a tower service: store, watch, RBAC, patches, discovery, logs.
+//!
+//! From above: [`ApiServer::open`], then [`ApiServer::client`] in process or [`ApiServer::router`] for a listener.
 
+mod admission;
 pub mod attributes;
 pub mod authn;
+mod body;
+mod client;
+mod convert;
+mod defaults;
+mod discovery;
+mod handlers;
+mod history;
 pub mod kubeconfig;
 pub mod listener;
 pub mod logs;
+mod object;
+mod patch;
 mod private_file;
+pub mod protobuf;
 pub mod rbac;
+mod registry;
+mod represent;
+mod request;
+pub mod reviews;
 pub mod roles;
+mod selectors;
+mod server;
+mod status;
+mod store;
+mod table;
 pub mod tls;
 mod token;
+mod validation;
+mod watch;
+
+pub use history::Limits;
+pub use server::{ApiServer, Options};
+pub use store::{DatabaseError, OpenError};

@@ -74,11 +74,10 @@ impl BusHost {
         *serving = Some(Served {
             service,
             credentials,
-            closed: closed.clone(),
+            closed,
         });
         Ok(ServeGuard {
             host: Arc::clone(self),
-            closed,
         })
     }
 
@@ -109,6 +108,15 @@ impl BusHost {
         })
     }
 
+    /// A connection for the HTTP face, which checks credentials itself; `None` while no pod serves.
+    pub(super) fn served(&self) -> Option<Connection> {
+        let closed = self.lock().as_ref()?.closed.clone();
+        Some(Connection {
+            bus: Arc::clone(&self.bus),
+            closed,
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Served>> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,28 +133,6 @@ fn names_service(url: &str, (service, namespace): &(String, String)) -> bool {
 /// The bus is served while this lives.
 pub struct ServeGuard {
     host: Arc<BusHost>,
-    closed: CancellationToken,
-}
-
-impl ServeGuard {
-    /// A connection for the HTTP face, which checks credentials itself.
-    #[must_use]
-    pub fn connection(&self) -> Connection {
-        let serving = self.host.lock();
-        let closed = serving
-            .as_ref()
-            .map_or_else(|| self.closed.clone(), |served| served.closed.clone());
-        Connection {
-            bus: Arc::clone(&self.host.bus),
-            closed,
-        }
-    }
-
-    /// The bus that is served.
-    #[must_use]
-    pub fn bus(&self) -> Arc<EmbeddedBus> {
-        self.host.bus()
-    }
 }
 
 impl Drop for ServeGuard {

@@ -25,16 +25,16 @@ use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// Why the bus did not do what was asked.
+/// Why the bus did not do what was asked; worded as NATS clients word it, since services log it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BusError {
-    #[error("the bus connection is closed")]
+    #[error("nats: connection closed")]
     Closed,
-    #[error("stream {0} not found")]
+    #[error("nats: stream {0} not found")]
     StreamNotFound(String),
-    #[error("consumer {0} not found")]
+    #[error("nats: consumer {0} not found")]
     ConsumerNotFound(String),
-    #[error("the bus refused the request: {0}")]
+    #[error("{0}")]
     Refused(String),
     #[error("bus storage failed: {0}")]
     Storage(String),

@@ -16,6 +16,8 @@ use super::{
     StreamConfig, StreamInfo,
 };
 
+/// What NATS clients say when nobody listens.
+const NO_SERVERS: &str = "nats: no servers available for connection";
 /// Longest line of a signal stream; longer ones end the stream.
 const MAX_LINE: usize = 2 << 20;
 /// How long a call may take beyond what it waits for.
@@ -63,13 +65,15 @@ impl RemoteBus {
         let response = tokio::time::timeout(CALL_TIMEOUT, attach)
             .await
             .map_err(|_| BusError::Refused("nats: timeout".to_owned()))?
-            .map_err(|_| {
-                BusError::Refused("nats: no servers available for connection".to_owned())
-            })?;
-        if !response.status().is_success() {
-            return Err(BusError::Refused(
-                "nats: Authorization Violation".to_owned(),
-            ));
+            .map_err(|_| BusError::Refused(NO_SERVERS.to_owned()))?;
+        match response.status().as_u16() {
+            200 => {}
+            401 => {
+                return Err(BusError::Refused(
+                    "nats: Authorization Violation".to_owned(),
+                ));
+            }
+            _ => return Err(BusError::Refused(NO_SERVERS.to_owned())),
         }
         let closed = CancellationToken::new();
         let dropped = CancellationToken::new();
@@ -129,10 +133,9 @@ async fn watch_attached(
 ) {
     let ended = async { while let Ok(Some(_)) = response.chunk().await {} };
     tokio::select! {
-        () = ended => {}
+        () = ended => closed.cancel(),
         () = dropped.cancelled() => {}
     }
-    closed.cancel();
 }
 
 fn http_client() -> Result<reqwest::Client, BusError> {

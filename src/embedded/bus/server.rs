@@ -1,5 +1,6 @@
 //! The bus over HTTP: calls of children on the client port, NATS's monitor answers on the monitor port.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use futures::StreamExt;
 use sha2::{Digest, Sha256};
 
 use super::engine::{EmbeddedBus, MAX_PAYLOAD};
+use super::host::BusHost;
 use super::monitor::{self, Detail};
 use super::protocol::{self, ATTACH_PATH, Answer, CALL_PATH, Call, LISTEN_PATH};
 use super::{Bus, BusError};
@@ -27,15 +29,15 @@ const MAX_CALL: usize = MAX_PAYLOAD * 4 / 3 + (64 << 10);
 
 #[derive(Clone)]
 struct Client {
-    bus: Arc<dyn Bus>,
+    host: Arc<BusHost>,
     /// Digest of the secret; without one nobody is let in.
     secret: Option<[u8; 32]>,
 }
 
 /// The client port. Callers show `secret` as a bearer token; without a secret every call is refused.
-pub fn client_router(bus: Arc<dyn Bus>, secret: Option<&str>) -> Router {
+pub fn client_router(host: Arc<BusHost>, secret: Option<&str>) -> Router {
     let client = Client {
-        bus,
+        host,
         secret: secret.map(digest),
     };
     Router::new()
@@ -88,11 +90,10 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 async fn call(State(client): State<Client>, Json(call): Json<Call>) -> Json<Answer> {
-    Json(
-        answer(&*client.bus, call)
-            .await
-            .unwrap_or_else(Answer::Error),
-    )
+    let Some(bus) = client.host.served() else {
+        return Json(Answer::Error(BusError::Closed));
+    };
+    Json(answer(&bus, call).await.unwrap_or_else(Answer::Error))
 }
 
 async fn answer(bus: &dyn Bus, call: Call) -> Result<Answer, BusError> {
@@ -146,25 +147,33 @@ fn done(result: Result<(), BusError>) -> Result<Answer, BusError> {
 
 /// A body that stays open as long as the connection to the bus does.
 async fn attach(State(client): State<Client>) -> Response {
-    let closed = client.bus.closed();
-    let hello = futures::stream::once(async {
-        Ok::<_, std::convert::Infallible>(Bytes::from_static(b"\n"))
-    });
-    let open = futures::stream::pending().take_until(closed.cancelled_owned());
+    let Some(bus) = client.host.served() else {
+        return not_served();
+    };
+    let hello = futures::stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b"\n")) });
+    let open = futures::stream::pending().take_until(bus.closed().cancelled_owned());
     Body::from_stream(hello.chain(open)).into_response()
 }
 
 /// Signals of one subject, one base64 line each; an empty line first, so that the caller knows it is subscribed.
 async fn listen(State(client): State<Client>, subject: String) -> Response {
-    match client.bus.listen(&subject).await {
-        Ok(signals) => {
-            let hello = futures::stream::once(async { Bytes::from_static(b"\n") });
-            let lines = signals.map(|payload| Bytes::from(STANDARD.encode(payload) + "\n"));
-            Body::from_stream(hello.chain(lines).map(Ok::<_, std::convert::Infallible>))
-                .into_response()
-        }
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
-    }
+    let Some(bus) = client.host.served() else {
+        return not_served();
+    };
+    let Ok(signals) = bus.listen(&subject).await else {
+        return not_served();
+    };
+    let hello = futures::stream::once(async { Bytes::from_static(b"\n") });
+    let lines = signals.map(|payload| Bytes::from(STANDARD.encode(payload) + "\n"));
+    Body::from_stream(hello.chain(lines).map(Ok::<_, Infallible>)).into_response()
+}
+
+fn not_served() -> Response {
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "nats: no servers available for connection",
+    )
+        .into_response()
 }
 
 type Monitored = (Arc<EmbeddedBus>, Arc<str>);

@@ -1,0 +1,211 @@
+//! Request bodies: media types, bounded parsing, and the checks that come before anything else.
+
+use http::HeaderMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use super::convert;
+use super::object;
+use super::protobuf;
+use super::registry::{Kind, Storage};
+use super::request::content_type;
+use super::status::{Cause, Failure};
+
+/// Largest body, as kube-apiserver's limit for one request.
+pub const MAX_BODY: usize = 3 << 20;
+/// Deepest nesting of an object.
+pub const MAX_DEPTH: usize = 100;
+
+const ACCEPTED: &[&str] = &[
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+];
+
+/// Parses a body by its media type; an empty one is `Null`.
+///
+/// # Errors
+/// 415 for another media type, 400 for a body that does not parse.
+pub fn parse(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Failure> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    match content_type(headers).as_str() {
+        ""
+        | "application/json"
+        | "application/json-patch+json"
+        | "application/merge-patch+json"
+        | "application/strategic-merge-patch+json" => json(bytes),
+        "application/yaml"
+        | "application/x-yaml"
+        | "text/yaml"
+        | "application/apply-patch+yaml" => yaml(bytes),
+        "application/vnd.kubernetes.protobuf" => {
+            protobuf::decode(bytes).map_err(|error| Failure::bad_request(error.to_string()))
+        }
+        _ => Err(Failure::unsupported_media_type(ACCEPTED)),
+    }
+}
+
+fn json(bytes: &[u8]) -> Result<Value, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        Failure::bad_request(format!("the body of the request is not JSON: {error}"))
+    })
+}
+
+fn yaml(bytes: &[u8]) -> Result<Value, Failure> {
+    if let Ok(value) = serde_json::from_slice(bytes) {
+        return Ok(value);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        Failure::bad_request(format!("the body of the request is not UTF-8: {error}"))
+    })?;
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        Failure::bad_request(format!("the body of the request is not YAML: {error}"))
+    })
+}
+
+/// An object of `kind` out of a body, checked for its version and kind, in the kind's own shape.
+///
+/// # Errors
+/// 400 or 422 for a body that is no such object.
+pub fn object(kind: &Kind, value: Value) -> Result<Value, Failure> {
+    let Value::Object(mut map) = value else {
+        let text = if value.is_null() {
+            "the request has no body"
+        } else {
+            "the body of the request is no JSON object"
+        };
+        return Err(Failure::bad_request(text));
+    };
+    let expected = kind.api_version();
+    let version = map
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or("")
+        .to_owned();
+    if !version.is_empty() && version != expected {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
+        )));
+    }
+    let found = map
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or("")
+        .to_owned();
+    if !found.is_empty() && found != kind.kind {
+        return Err(wrong_kind(kind, &found, &Value::Object(map)));
+    }
+    let mut ordered = serde_json::Map::new();
+    ordered.insert("apiVersion".to_owned(), Value::from(expected));
+    ordered.insert("kind".to_owned(), Value::from(kind.kind));
+    map.shift_remove("apiVersion");
+    map.shift_remove("kind");
+    ordered.extend(map);
+    Ok(Value::Object(ordered))
+}
+
+fn wrong_kind(kind: &Kind, found: &str, value: &Value) -> Failure {
+    if kind.custom {
+        let cause = Cause::invalid(
+            "kind",
+            &Value::from(found),
+            &format!("must be {}", kind.kind),
+        );
+        return Failure::invalid_as(kind.group, found, object::name(value), vec![cause]);
+    }
+    Failure::bad_request(format!(
+        "{found} in version {:?} cannot be handled as a {}: no kind {found:?} is registered for this URL",
+        kind.version, kind.kind
+    ))
+}
+
+/// Passes an object through its type: unknown fields fall out, wrong types are an error. Answers storage shape.
+///
+/// # Errors
+/// What is wrong, in serde's words.
+pub fn normalize(kind: &'static Kind, value: Value) -> Result<Value, String> {
+    if object::deeper_than(&value, MAX_DEPTH) {
+        return Err(format!(
+            "the object is nested deeper than {MAX_DEPTH} levels"
+        ));
+    }
+    let value = match kind.decode {
+        Some(decode) => {
+            let value = decode(quantities(value)).map_err(|error| error.to_string())?;
+            match kind.storage {
+                Storage::Shared(_) => Ok(convert::to_storage(value)),
+                Storage::Own | Storage::Virtual => Ok(value),
+            }
+        }
+        None => custom(kind, value),
+    };
+    value.map(without_empty_metadata)
+}
+
+/// Custom kinds: `metadata` is typed, the fields of the definition are kept as they are, others fall out.
+fn custom(kind: &Kind, value: Value) -> Result<Value, String> {
+    let Value::Object(mut map) = value else {
+        return Err("not an object".to_owned());
+    };
+    let metadata = map.get_mut("metadata").map(Value::take).unwrap_or_default();
+    let metadata: Option<ObjectMeta> =
+        serde_json::from_value(metadata).map_err(|error| format!("metadata: {error}"))?;
+    let metadata =
+        serde_json::to_value(metadata.unwrap_or_default()).map_err(|error| error.to_string())?;
+    map.insert("metadata".to_owned(), metadata);
+    map.retain(|key, _| {
+        matches!(key.as_str(), "apiVersion" | "kind" | "metadata")
+            || kind.body.contains(&key.as_str())
+    });
+    Ok(Value::Object(map))
+}
+
+/// Empty maps and lists of `metadata` are left out, as Go leaves them out.
+fn without_empty_metadata(mut value: Value) -> Value {
+    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let empty = match value.pointer(&format!("/metadata/{key}")) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            _ => false,
+        };
+        if empty {
+            object::remove_meta(&mut value, key);
+        }
+    }
+    value
+}
+
+/// Quantities may be written as numbers; the typed structs take only strings.
+fn quantities(mut value: Value) -> Value {
+    let mut pending: Vec<&mut Value> = vec![&mut value];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Array(items) => pending.extend(items.iter_mut()),
+            Value::Object(map) => {
+                for (key, value) in map.iter_mut() {
+                    match (key.as_str(), &mut *value) {
+                        (
+                            "limits" | "requests" | "capacity" | "allocatable" | "hard" | "used",
+                            Value::Object(amounts),
+                        ) => {
+                            amounts.values_mut().for_each(number_to_text);
+                        }
+                        ("sizeLimit" | "divisor", amount) => number_to_text(amount),
+                        (_, other) => pending.push(other),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    value
+}
+
+fn number_to_text(value: &mut Value) {
+    if let Value::Number(number) = value {
+        *value = Value::from(number.to_string());
+    }
+}

@@ -1,0 +1,127 @@
+//! Defaults of a pod's spec.
+
+use serde_json::{Map, Value, json};
+
+use crate::embedded::api::object::default_field;
+
+/// Fills `spec` of a pod or a pod template.
+pub(super) fn pod_spec(spec: &mut Map<String, Value>, restart_policy: &str) {
+    default_field(spec, "restartPolicy", restart_policy);
+    default_field(spec, "terminationGracePeriodSeconds", 30);
+    default_field(spec, "dnsPolicy", "ClusterFirst");
+    default_field(spec, "securityContext", json!({}));
+    default_field(spec, "schedulerName", "default-scheduler");
+    if let Some(account) = spec.get("serviceAccountName").cloned() {
+        default_field(spec, "serviceAccount", account);
+    } else if let Some(account) = spec.get("serviceAccount").cloned() {
+        default_field(spec, "serviceAccountName", account);
+    }
+    for list in ["containers", "initContainers"] {
+        for item in spec
+            .get_mut(list)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(item) = item.as_object_mut() {
+                container(item);
+            }
+        }
+    }
+    for item in spec
+        .get_mut("volumes")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(item) = item.as_object_mut() {
+            volume(item);
+        }
+    }
+}
+
+fn container(item: &mut Map<String, Value>) {
+    let image = item.get("image").and_then(Value::as_str).unwrap_or("");
+    let tag = image
+        .rsplit('/')
+        .next()
+        .unwrap_or("")
+        .split('@')
+        .next()
+        .unwrap_or("")
+        .split_once(':');
+    let latest = !image.contains('@') && tag.is_none_or(|(_, tag)| tag == "latest");
+    default_field(item, "resources", json!({}));
+    default_field(item, "terminationMessagePath", "/dev/termination-log");
+    default_field(item, "terminationMessagePolicy", "File");
+    default_field(
+        item,
+        "imagePullPolicy",
+        if latest { "Always" } else { "IfNotPresent" },
+    );
+    for port in item
+        .get_mut("ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(port) = port.as_object_mut() {
+            default_field(port, "protocol", "TCP");
+        }
+    }
+    for env in item
+        .get_mut("env")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(field) = env
+            .pointer_mut("/valueFrom/fieldRef")
+            .and_then(Value::as_object_mut)
+        {
+            default_field(field, "apiVersion", "v1");
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = item.get_mut(probe).and_then(Value::as_object_mut) {
+            default_probe(probe);
+        }
+    }
+}
+
+fn default_probe(probe: &mut Map<String, Value>) {
+    for (key, value) in [
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ] {
+        default_field(probe, key, value);
+    }
+    if let Some(get) = probe.get_mut("httpGet").and_then(Value::as_object_mut) {
+        default_field(get, "path", "/");
+        default_field(get, "scheme", "HTTP");
+    }
+}
+
+fn volume(item: &mut Map<String, Value>) {
+    for source in ["configMap", "secret", "projected", "downwardAPI"] {
+        if let Some(source) = item.get_mut(source).and_then(Value::as_object_mut) {
+            default_field(source, "defaultMode", 420);
+        }
+    }
+    for source in item
+        .get_mut("projected")
+        .and_then(|p| p.get_mut("sources"))
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(token) = source
+            .get_mut("serviceAccountToken")
+            .and_then(Value::as_object_mut)
+        {
+            default_field(token, "expirationSeconds", 3600);
+        }
+    }
+}

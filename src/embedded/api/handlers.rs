@@ -1,0 +1,194 @@
+//! What each verb does, after the caller was authenticated and authorized.
+
+pub mod create;
+mod delete;
+mod read;
+mod subresources;
+mod update;
+mod virtual_kinds;
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::response::Response;
+use http::HeaderMap;
+use serde_json::Value;
+
+use super::attributes::{ResourceAttributes, User};
+use super::body;
+use super::registry::{Kind, Storage};
+use super::represent::Shape;
+use super::request::{Query, formats};
+use super::server::ApiServer;
+use super::status::{Cause, Failure, json_response};
+use super::store::{Place, Stored, WriteError};
+use super::table::Include;
+
+/// One authorized request for a resource.
+pub struct Call {
+    pub api: Arc<ApiServer>,
+    pub user: User,
+    pub kind: &'static Kind,
+    pub attributes: ResourceAttributes,
+    pub query: Query,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// The result of every handler.
+pub type Answer = Result<Response, Failure>;
+
+impl Call {
+    /// Name of the bucket of this kind.
+    #[must_use]
+    pub fn bucket(&self) -> String {
+        self.kind.bucket()
+    }
+
+    /// Namespace of the object; empty for cluster-scoped kinds (a Namespace is in no namespace).
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        if self.kind.namespaced {
+            &self.attributes.namespace
+        } else {
+            ""
+        }
+    }
+
+    /// The object of the request.
+    ///
+    /// # Errors
+    /// 404.
+    pub fn current(&self) -> Result<Arc<Stored>, Failure> {
+        let bucket = self.bucket();
+        let place = Place {
+            bucket: &bucket,
+            namespace: self.namespace(),
+            name: &self.attributes.name,
+        };
+        self.api
+            .store()
+            .get(place)
+            .ok_or_else(|| Failure::not_found(self.kind, &self.attributes.name))
+    }
+
+    /// How the answer shall look.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        Shape::new(
+            self.kind,
+            &formats(&self.headers),
+            Include::parse(self.query.text("includeObject")),
+        )
+    }
+
+    /// True if nothing may be written.
+    ///
+    /// # Errors
+    /// 422 for a value other than `All`.
+    pub fn dry_run(&self) -> Result<bool, Failure> {
+        let mut dry = false;
+        for value in self.query.all("dryRun") {
+            match value {
+                "All" => dry = true,
+                "" => {}
+                other => return Err(bad_option("dryRun", other, &["All"])),
+            }
+        }
+        Ok(dry)
+    }
+
+    /// The body as an object of this kind.
+    ///
+    /// # Errors
+    /// 400, 415 or 422.
+    pub fn object(&self) -> Result<Value, Failure> {
+        body::object(self.kind, body::parse(&self.headers, &self.body)?)
+    }
+
+    /// Answers one object.
+    #[must_use]
+    pub fn answer(&self, code: u16, stored: &Stored) -> Response {
+        json_response(code, self.shape().stored(stored))
+    }
+
+    /// Answers a value in storage shape.
+    #[must_use]
+    pub fn answer_value(&self, code: u16, value: Value) -> Response {
+        json_response(code, self.shape().object(value).to_string())
+    }
+}
+
+/// 422 for a query or body option with an unknown value.
+#[must_use]
+pub fn bad_option(name: &str, value: &str, supported: &[&str]) -> Failure {
+    Failure::invalid_as(
+        "meta.k8s.io",
+        "PatchOptions",
+        "",
+        vec![Cause::unsupported(name, value, supported)],
+    )
+}
+
+/// Parses a stored object.
+///
+/// # Errors
+/// 500: the stored bytes are damaged.
+pub fn value_of(stored: &Stored) -> Result<Value, Failure> {
+    stored.value().map_err(|error| {
+        Failure::internal(format!(
+            "cannot read the stored object {}/{}: {error}",
+            stored.namespace, stored.name
+        ))
+    })
+}
+
+/// Tells a failed write; `Exists` and `Changed` as the API words them.
+#[must_use]
+pub fn write_failure(kind: &Kind, name: &str, error: WriteError) -> Failure {
+    match error {
+        WriteError::Exists => Failure::already_exists(kind, name),
+        WriteError::Changed => Failure::modified(kind, name),
+        WriteError::Database(error) => {
+            tracing::error!(%error, "write failed");
+            Failure::internal(error)
+        }
+    }
+}
+
+/// Carries out a request.
+///
+/// # Errors
+/// The Status to answer.
+pub async fn handle(call: Call) -> Answer {
+    if !call.attributes.subresource.is_empty() {
+        return subresources::handle(call).await;
+    }
+    if call.kind.storage == Storage::Virtual {
+        return virtual_kinds::handle(&call);
+    }
+    if call.kind.namespaced
+        && call.attributes.namespace.is_empty()
+        && !matches!(call.attributes.verb.as_str(), "list" | "watch")
+    {
+        return Err(Failure::method_not_allowed());
+    }
+    match call.attributes.verb.as_str() {
+        "get" => read::get(&call),
+        "list" => read::list(&call),
+        "watch" => read::watch(&call),
+        "create" => create::create(&call),
+        "update" => update::put(&call),
+        "patch" => update::patch(&call),
+        "delete" => delete::delete(&call),
+        "deletecollection" if call.kind.verbs.contains(&"deletecollection") => {
+            delete::delete_collection(&call)
+        }
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+/// Deletes everything in a namespace that is ending.
+pub(super) fn empty_namespace(api: &Arc<ApiServer>, namespace: &str) {
+    delete::empty(api, namespace);
+}

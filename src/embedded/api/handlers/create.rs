@@ -1,0 +1,173 @@
+//! create.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Answer, Call, write_failure};
+use crate::embedded::api::admission;
+use crate::embedded::api::body;
+use crate::embedded::api::object;
+use crate::embedded::api::registry::Kind;
+use crate::embedded::api::status::Failure;
+use crate::embedded::api::store::{Place, Store, Stored, WriteError};
+use crate::embedded::api::validation;
+
+/// Characters of generated names: no vowels and nothing that looks like another one.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Longest base of a generated name.
+const MAX_BASE: usize = 58;
+/// Tries before a generated name that is taken is an error.
+const TRIES: usize = 8;
+
+/// A new object out of the body.
+pub(super) fn create(call: &Call) -> Answer {
+    let dry = call.dry_run()?;
+    let value = call.object()?;
+    create_value(call, value, dry)
+}
+
+/// A new object out of a value.
+pub(super) fn create_value(call: &Call, value: Value, dry: bool) -> Answer {
+    let value = prepare(call.kind, value, call.namespace())?;
+    let checked = |object: &Value| {
+        call.api
+            .check_write(&call.user, &call.attributes, object, None)
+    };
+    match insert(call.api.store(), call.kind, value, dry, checked)? {
+        Created::Stored(stored) => {
+            call.api.after_create(call.kind, &stored);
+            Ok(call.answer(201, &stored))
+        }
+        Created::Dry(value) => Ok(call.answer_value(201, value)),
+    }
+}
+
+/// What became of a create.
+pub enum Created {
+    Stored(Arc<Stored>),
+    Dry(Value),
+}
+
+/// Turns a body into a new object in storage shape, with the fields that only the server sets.
+///
+/// # Errors
+/// 400 for a wrong type or namespace.
+pub fn prepare(kind: &'static Kind, mut value: Value, namespace: &str) -> Result<Value, Failure> {
+    let given = object::namespace(&value).to_owned();
+    if kind.namespaced {
+        if !given.is_empty() && given != namespace {
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        object::set_meta(&mut value, "namespace", namespace);
+    } else {
+        object::remove_meta(&mut value, "namespace");
+    }
+    let mut value = body::normalize(kind, value).map_err(|why| {
+        Failure::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {why}",
+            kind.kind, kind.version, kind.kind
+        ))
+    })?;
+    for key in [
+        "resourceVersion",
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "managedFields",
+    ] {
+        object::remove_meta(&mut value, key);
+    }
+    object::set_meta(&mut value, "uid", uuid::Uuid::new_v4().to_string());
+    object::set_meta(&mut value, "creationTimestamp", object::now());
+    if kind.generation {
+        object::set_meta(&mut value, "generation", 1);
+    } else {
+        object::remove_meta(&mut value, "generation");
+    }
+    // A node may report its state as it registers; every other status begins empty.
+    if kind.status && kind.plural != "nodes" {
+        object::set_field(&mut value, "status", None);
+    }
+    Ok(value)
+}
+
+/// Names, admits, validates and stores a prepared object.
+///
+/// # Errors
+/// The Status to answer.
+pub fn insert(
+    store: &Store,
+    kind: &'static Kind,
+    value: Value,
+    dry: bool,
+    check: impl Fn(&Value) -> Result<(), Failure>,
+) -> Result<Created, Failure> {
+    let base = object::meta(&value, "generateName").to_owned();
+    let generated = object::name(&value).is_empty() && !base.is_empty();
+    let mut tries = if generated { TRIES } else { 1 };
+    loop {
+        tries -= 1;
+        let mut value = value.clone();
+        if generated {
+            object::set_meta(&mut value, "name", generate_name(&base));
+        }
+        let result = insert_once(store, kind, value, dry, &check);
+        match result {
+            Err(failure) if generated && tries > 0 && failure.code() == 409 => {}
+            other => return other,
+        }
+    }
+}
+
+fn insert_once(
+    store: &Store,
+    kind: &'static Kind,
+    mut value: Value,
+    dry: bool,
+    check: &impl Fn(&Value) -> Result<(), Failure>,
+) -> Result<Created, Failure> {
+    let name = object::name(&value).to_owned();
+    let namespace = object::namespace(&value).to_owned();
+    admission::check_namespace(store, kind, &namespace, &name)?;
+    admission::admit_new(store, kind.stored_as(), &mut value)?;
+    let mut causes = validation::check_metadata(kind, &value);
+    causes.extend(validation::check_object(kind, &value));
+    if !causes.is_empty() {
+        return Err(Failure::invalid(kind, &name, causes));
+    }
+    check(&value)?;
+    let bucket = kind.bucket();
+    let place = Place {
+        bucket: &bucket,
+        namespace: &namespace,
+        name: &name,
+    };
+    if dry {
+        return match store.get(place) {
+            Some(_) => Err(write_failure(kind, &name, WriteError::Exists)),
+            None => Ok(Created::Dry(value)),
+        };
+    }
+    store
+        .put(place, None, value)
+        .map(Created::Stored)
+        .map_err(|error| write_failure(kind, &name, error))
+}
+
+fn generate_name(base: &str) -> String {
+    let mut end = base.len().min(MAX_BASE);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    let random = uuid::Uuid::new_v4();
+    // Bytes 6 and 8 carry the version; the first five are random.
+    let suffix = random
+        .as_bytes()
+        .iter()
+        .take(5)
+        .map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]));
+    format!("{}{}", &base[..end], suffix.collect::<String>())
+}

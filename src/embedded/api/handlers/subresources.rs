@@ -1,0 +1,241 @@
+//! status, scale, binding, finalize, token, log and the reviews.
+
+use serde_json::{Value, json};
+
+use super::update::{self, Part, Stop};
+use super::{Answer, Call, body, read, value_of};
+use crate::embedded::api::logs;
+use crate::embedded::api::object;
+use crate::embedded::api::reviews;
+use crate::embedded::api::status::{Cause, Failure, json_response};
+use crate::embedded::api::store::Place;
+
+/// Carries out a request for a subresource.
+pub(super) async fn handle(call: Call) -> Answer {
+    let Some(sub) = call.kind.subresource(&call.attributes.subresource) else {
+        return Err(Failure::PageNotFound);
+    };
+    if call.attributes.name.is_empty() {
+        return Err(Failure::PageNotFound);
+    }
+    if !sub.verbs.contains(&call.attributes.verb.as_str()) {
+        return Err(Failure::method_not_allowed());
+    }
+    match sub.name {
+        "status" | "finalize" => whole(&call),
+        "scale" => scale(&call),
+        "binding" => binding(&call),
+        "token" => token(&call),
+        "log" => log(&call).await,
+        _ => Err(Failure::bad_request(format!(
+            "{} is not offered by the embedded cluster",
+            sub.name
+        ))),
+    }
+}
+
+/// A token for the service account.
+fn token(call: &Call) -> Answer {
+    let account = value_of(&*call.current()?)?;
+    let sent = body::parse(&call.headers, &call.body)?;
+    let pod = |name: &str| bound_pod(call, name);
+    let answer = reviews::token_request(&sent, &account, call.api.authenticator(), &pod)?;
+    Ok(json_response(201, answer.to_string()))
+}
+
+fn bound_pod(call: &Call, name: &str) -> Option<reviews::BoundPod> {
+    let place = Place {
+        bucket: "pods",
+        namespace: call.namespace(),
+        name,
+    };
+    let stored = call.api.store().get(place)?;
+    let pod = stored.value().ok()?;
+    let account = pod.pointer("/spec/serviceAccountName")?.as_str()?;
+    Some(reviews::BoundPod {
+        uid: stored.head.uid.to_string(),
+        service_account: account.to_owned(),
+    })
+}
+
+/// The log of a container, from whoever runs the pods.
+async fn log(call: &Call) -> Answer {
+    let pod = value_of(&*call.current()?)?;
+    let Some(logs) = call.api.pod_logs() else {
+        return Err(Failure::bad_request(
+            "no node is running, so there are no container logs; start the cluster's node and try again",
+        ));
+    };
+    let parameter = |key: &str| call.query.get(key).map(str::to_owned);
+    Ok(logs::answer(&pod, parameter, &*logs).await?)
+}
+
+fn whole(call: &Call) -> Answer {
+    match call.attributes.verb.as_str() {
+        "get" => read::get(call),
+        "update" => update::put(call),
+        "patch" => update::patch(call),
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+/// Puts a pod on a node.
+fn binding(call: &Call) -> Answer {
+    let binding = body::parse(&call.headers, &call.body)?;
+    let node = binding
+        .pointer("/target/name")
+        .and_then(Value::as_str)
+        .unwrap_or("")
+        .to_owned();
+    if node.is_empty() {
+        let cause = Cause::required("target.name", "");
+        return Err(Failure::invalid_as(
+            "",
+            "Binding",
+            &call.attributes.name,
+            vec![cause],
+        ));
+    }
+    let dry = call.dry_run()?;
+    loop {
+        let current = call.current()?;
+        let old = value_of(&current)?;
+        let bound = old
+            .pointer("/spec/nodeName")
+            .and_then(Value::as_str)
+            .unwrap_or("");
+        if object::is_deleting(&old) {
+            let why = format!(
+                "pod {} is being deleted, cannot be assigned to a host",
+                call.attributes.name
+            );
+            return Err(Failure::conflict(call.kind, &call.attributes.name, &why));
+        }
+        if !bound.is_empty() {
+            let why = format!(
+                "pod {} is already assigned to node {bound:?}",
+                call.attributes.name
+            );
+            return Err(Failure::conflict(call.kind, &call.attributes.name, &why));
+        }
+        let mut new = old.clone();
+        if let Some(spec) = object::child(&mut new, "spec") {
+            spec.insert("nodeName".to_owned(), Value::from(node.as_str()));
+        }
+        scheduled(&mut new);
+        match update::store_as_is(call, &current, new, dry) {
+            Err(Stop::Retry) => {}
+            Err(Stop::Fail(failure)) => return Err(failure),
+            Ok(_) => {
+                let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+                return Ok(json_response(201, body.to_string()));
+            }
+        }
+    }
+}
+
+fn scheduled(pod: &mut Value) {
+    let Some(status) = object::child(pod, "status") else {
+        return;
+    };
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    if let Some(list) = conditions.as_array_mut() {
+        list.retain(|condition| condition.get("type") != Some(&Value::from("PodScheduled")));
+        list.push(json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": object::now()}));
+    }
+}
+
+/// `autoscaling/v1` Scale of a workload.
+fn scale(call: &Call) -> Answer {
+    if call.attributes.verb == "get" {
+        let current = call.current()?;
+        return Ok(json_response(
+            200,
+            shown_scale(call, &value_of(&current)?).to_string(),
+        ));
+    }
+    let dry = call.dry_run()?;
+    loop {
+        let current = call.current()?;
+        let old = value_of(&current)?;
+        let wanted = wanted_replicas(call, &old)?;
+        let mut new = old.clone();
+        if let Some(spec) = object::child(&mut new, "spec") {
+            spec.insert("replicas".to_owned(), Value::from(wanted));
+        }
+        match update::replace(call, &current, &old, new.clone(), Part::Main, dry) {
+            Err(Stop::Retry) => {}
+            Err(Stop::Fail(failure)) => return Err(failure),
+            Ok(_) => {
+                let fresh = if dry {
+                    new
+                } else {
+                    value_of(&*call.current()?)?
+                };
+                return Ok(json_response(200, shown_scale(call, &fresh).to_string()));
+            }
+        }
+    }
+}
+
+fn wanted_replicas(call: &Call, old: &Value) -> Result<i64, Failure> {
+    let sent = body::parse(&call.headers, &call.body)?;
+    let scale = if call.attributes.verb == "patch" {
+        match crate::embedded::api::request::content_type(&call.headers).as_str() {
+            "application/json-patch+json" => {
+                crate::embedded::api::patch::json(shown_scale(call, old), &sent)?
+            }
+            _ => crate::embedded::api::patch::merge(shown_scale(call, old), &sent)?,
+        }
+    } else {
+        sent
+    };
+    let version = object::meta(&scale, "resourceVersion");
+    if !version.is_empty() && version != object::meta(old, "resourceVersion") {
+        return Err(Failure::modified(call.kind, &call.attributes.name));
+    }
+    let replicas = scale
+        .pointer("/spec/replicas")
+        .map_or(Some(0), Value::as_i64);
+    match replicas {
+        Some(count) if (0..=i64::from(i32::MAX)).contains(&count) => Ok(count),
+        Some(count) => {
+            let cause = Cause::invalid(
+                "spec.replicas",
+                &Value::from(count),
+                "must be greater than or equal to 0",
+            );
+            Err(Failure::invalid_as(
+                "autoscaling",
+                "Scale",
+                &call.attributes.name,
+                vec![cause],
+            ))
+        }
+        None => Err(Failure::bad_request(
+            "spec.replicas of a Scale is a whole number",
+        )),
+    }
+}
+
+fn shown_scale(call: &Call, object: &Value) -> Value {
+    let labels = object
+        .pointer("/spec/selector/matchLabels")
+        .and_then(Value::as_object);
+    let selector: Vec<String> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or("")))
+        .collect();
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": {
+            "name": call.attributes.name, "namespace": call.namespace(), "uid": object::uid(object),
+            "resourceVersion": object::meta(object, "resourceVersion"),
+            "creationTimestamp": object::meta(object, "creationTimestamp"),
+        },
+        "spec": {"replicas": number("/spec/replicas")},
+        "status": {"replicas": number("/status/replicas"), "selector": selector.join(",")},
+    })
+}

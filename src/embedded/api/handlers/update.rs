@@ -1,0 +1,417 @@
+//! update and patch, of objects and of their status.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::delete::finish;
+use super::{Answer, Call, create, value_of, write_failure};
+use crate::embedded::api::attributes::{Attributes, ResourceAttributes};
+use crate::embedded::api::body;
+use crate::embedded::api::convert;
+use crate::embedded::api::defaults;
+use crate::embedded::api::object;
+use crate::embedded::api::patch::{self, PatchType};
+use crate::embedded::api::registry::{Kind, Storage};
+use crate::embedded::api::request::content_type;
+use crate::embedded::api::status::{Cause, Failure};
+use crate::embedded::api::store::{Place, Stored, WriteError};
+use crate::embedded::api::validation;
+
+/// Each failed try means that another write succeeded; so many in a row do not happen by chance.
+const TRIES: usize = 1000;
+
+/// Which part of an object a request may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Main,
+    Status,
+    /// Spec alone, as the finalize subresource of a Namespace.
+    Finalize,
+}
+
+impl Part {
+    pub(super) fn of(call: &Call) -> Self {
+        match call.attributes.subresource.as_str() {
+            "status" => Part::Status,
+            "finalize" => Part::Finalize,
+            _ => Part::Main,
+        }
+    }
+}
+
+/// Replaces an object.
+pub(super) fn put(call: &Call) -> Answer {
+    let dry = call.dry_run()?;
+    let mut value = call.object()?;
+    check_identity(call, &value)?;
+    if call.kind.namespaced {
+        object::set_meta(&mut value, "namespace", call.namespace());
+    }
+    let value = normalize(call, value)?;
+    let version = object::meta(&value, "resourceVersion").to_owned();
+    for _ in 0..TRIES {
+        let current = call.current()?;
+        check_version(call, &version, &current)?;
+        let old = value_of(&current)?;
+        match replace(call, &current, &old, value.clone(), Part::of(call), dry) {
+            Err(Stop::Retry) => {}
+            Err(Stop::Fail(failure)) => return Err(failure),
+            Ok(answer) => return Ok(answer),
+        }
+    }
+    Err(Failure::modified(call.kind, &call.attributes.name))
+}
+
+fn normalize(call: &Call, value: Value) -> Result<Value, Failure> {
+    let kind = call.kind;
+    body::normalize(kind, value).map_err(|why| {
+        Failure::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {why}",
+            kind.kind, kind.version, kind.kind
+        ))
+    })
+}
+
+fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> {
+    let (name, url) = (object::name(value), call.attributes.name.as_str());
+    if name.is_empty() {
+        return Err(Failure::bad_request(
+            "the name of the object must be given: name may not be empty",
+        ));
+    }
+    if name != url {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url})"
+        )));
+    }
+    let namespace = object::namespace(value);
+    if call.kind.namespaced && !namespace.is_empty() && namespace != call.namespace() {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+fn check_version(call: &Call, version: &str, current: &Stored) -> Result<(), Failure> {
+    if version.is_empty() || version == "0" {
+        if !call.kind.custom {
+            return Ok(());
+        }
+        let message = "Invalid value: 0x0: must be specified for an update".to_owned();
+        let cause = Cause {
+            reason: "FieldValueInvalid",
+            field: "metadata.resourceVersion".to_owned(),
+            message,
+        };
+        return Err(Failure::invalid_as(
+            call.kind.group,
+            call.kind.plural,
+            &call.attributes.name,
+            vec![cause],
+        ));
+    }
+    if version != current.rv.to_string() {
+        return Err(Failure::modified(call.kind, &call.attributes.name));
+    }
+    Ok(())
+}
+
+/// Why one try of a write ended without an answer.
+pub(super) enum Stop {
+    /// Somebody else wrote meanwhile.
+    Retry,
+    Fail(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Fail(failure)
+    }
+}
+
+/// Writes the new state of an object over `current`, under all rules of an update.
+pub(super) fn replace(
+    call: &Call,
+    current: &Arc<Stored>,
+    old: &Value,
+    new: Value,
+    part: Part,
+    dry: bool,
+) -> Result<axum::response::Response, Stop> {
+    let kind = call.kind;
+    let name = call.attributes.name.as_str();
+    let stored_kind = kind.stored_as();
+    let mut new = settle(stored_kind, old, new, part);
+    check_uid(kind, name, old, &new)?;
+    let mut causes = validation::check_metadata(kind, &new);
+    causes.extend(validation::check_update(&new, old));
+    causes.extend(validation::check_object(stored_kind, &new));
+    causes.extend(validation::check_change(stored_kind, &new, old));
+    if !causes.is_empty() {
+        return Err(Failure::invalid(kind, name, causes).into());
+    }
+    if part == Part::Main {
+        call.api
+            .check_write(&call.user, &call.attributes, &new, Some(old))?;
+    }
+    object::set_meta(&mut new, "resourceVersion", current.rv.to_string());
+    if finish::is_due(stored_kind, &new) {
+        if !dry {
+            finish::remove(call, current, new.clone())?;
+        }
+        return Ok(call.answer_value(200, new));
+    }
+    if new == *old {
+        return Ok(call.answer(200, current));
+    }
+    if dry {
+        return Ok(call.answer_value(200, new));
+    }
+    let bucket = call.bucket();
+    let place = Place {
+        bucket: &bucket,
+        namespace: call.namespace(),
+        name,
+    };
+    match call.api.store().put(place, Some(current.rv), new) {
+        Ok(stored) => Ok(call.answer(200, &stored)),
+        Err(WriteError::Changed) => Err(Stop::Retry),
+        Err(error) => Err(write_failure(kind, name, error).into()),
+    }
+}
+
+/// Stores an object that the server itself has made out of `current`.
+pub(super) fn store_as_is(
+    call: &Call,
+    current: &Arc<Stored>,
+    mut new: Value,
+    dry: bool,
+) -> Result<(), Stop> {
+    object::set_meta(&mut new, "resourceVersion", current.rv.to_string());
+    if dry {
+        return Ok(());
+    }
+    let bucket = call.bucket();
+    let place = Place {
+        bucket: &bucket,
+        namespace: call.namespace(),
+        name: &call.attributes.name,
+    };
+    match call.api.store().put(place, Some(current.rv), new) {
+        Ok(_) => Ok(()),
+        Err(WriteError::Changed) => Err(Stop::Retry),
+        Err(error) => Err(write_failure(call.kind, &call.attributes.name, error).into()),
+    }
+}
+
+fn check_uid(kind: &Kind, name: &str, old: &Value, new: &Value) -> Result<(), Failure> {
+    let (is, was) = (object::uid(new), object::uid(old));
+    if !is.is_empty() && is != was && is.len() == was.len() {
+        let why =
+            format!("Precondition failed: UID in precondition: {is}, UID in object meta: {was}");
+        return Err(Failure::conflict(kind, name, &why));
+    }
+    Ok(())
+}
+
+/// Merges what a client may change with what it may not.
+fn settle(kind: &Kind, old: &Value, mut new: Value, part: Part) -> Value {
+    match part {
+        Part::Main => {
+            defaults::apply(kind, &mut new);
+            if kind.status {
+                object::set_field(&mut new, "status", old.get("status").cloned());
+            }
+        }
+        Part::Status => new = status_of(kind, old, new),
+        Part::Finalize => {
+            let spec = new.get("spec").cloned();
+            new = old.clone();
+            object::set_field(&mut new, "spec", spec);
+        }
+    }
+    system_metadata(kind, old, &mut new);
+    new
+}
+
+/// The old object with the new status; built-in kinds also take labels, annotations and finalizers this way.
+fn status_of(kind: &Kind, old: &Value, new: Value) -> Value {
+    let mut result = old.clone();
+    object::set_field(&mut result, "status", new.get("status").cloned());
+    if !kind.custom && kind.group != "apps" {
+        for key in ["labels", "annotations", "finalizers"] {
+            match new.pointer(&format!("/metadata/{key}")) {
+                Some(value) => object::set_meta(&mut result, key, value.clone()),
+                None => object::remove_meta(&mut result, key),
+            }
+        }
+    }
+    result
+}
+
+/// Fields of `metadata` that belong to the server.
+fn system_metadata(kind: &Kind, old: &Value, new: &mut Value) {
+    object::remove_meta(new, "managedFields");
+    object::remove_meta(new, "selfLink");
+    for key in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+    ] {
+        let was = old.pointer(&format!("/metadata/{key}"));
+        let given = new
+            .pointer(&format!("/metadata/{key}"))
+            .is_some_and(|value| !value.is_null());
+        match was {
+            // A wrong uid or creation time is told, not mended.
+            Some(_) if given && matches!(key, "uid" | "creationTimestamp") => {}
+            Some(value) => object::set_meta(new, key, value.clone()),
+            None => object::remove_meta(new, key),
+        }
+    }
+    if kind.generation && !same_spec(kind, old, new) {
+        let generation = old
+            .pointer("/metadata/generation")
+            .and_then(Value::as_u64)
+            .unwrap_or(0);
+        object::set_meta(new, "generation", generation + 1);
+    }
+}
+
+/// True if nothing but metadata (and a status with a subresource of its own) differs.
+fn same_spec(kind: &Kind, old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
+        return true;
+    };
+    let counts = |key: &str| key != "metadata" && !(key == "status" && kind.status);
+    let same = |(key, value): (&String, &Value)| !counts(key) || old.get(key) == Some(value);
+    new.iter().all(same)
+        && old
+            .keys()
+            .filter(|key| counts(key))
+            .all(|key| new.contains_key(key))
+}
+
+/// Patches an object.
+pub(super) fn patch(call: &Call) -> Answer {
+    let dry = call.dry_run()?;
+    let kind = PatchType::parse(&content_type(&call.headers), call.kind.custom)?;
+    let patch = body::parse(&call.headers, &call.body).map_err(|failure| match failure.code() {
+        400 => Failure::bad_request("error decoding patch: the body of the request is not JSON"),
+        _ => failure,
+    })?;
+    if kind == PatchType::Apply {
+        check_apply(call, &patch)?;
+    }
+    for _ in 0..TRIES {
+        let current = match call.current() {
+            Err(failure)
+                if kind == PatchType::Apply
+                    && failure.code() == 404
+                    && Part::of(call) == Part::Main =>
+            {
+                return apply_new(call, patch, dry);
+            }
+            other => other?,
+        };
+        let old = value_of(&current)?;
+        let new = patched(call, kind, &current, &old, &patch)?;
+        match replace(call, &current, &old, new, Part::of(call), dry) {
+            Err(Stop::Retry) => {}
+            Err(Stop::Fail(failure)) => return Err(failure),
+            Ok(answer) => return Ok(answer),
+        }
+    }
+    Err(Failure::modified(call.kind, &call.attributes.name))
+}
+
+/// The whole new object, in storage shape.
+fn patched(
+    call: &Call,
+    kind: PatchType,
+    current: &Stored,
+    old: &Value,
+    patch: &Value,
+) -> Result<Value, Failure> {
+    let shown = match call.kind.storage {
+        Storage::Shared(_) => convert::from_storage(old.clone()),
+        Storage::Own | Storage::Virtual => old.clone(),
+    };
+    let new = match kind {
+        PatchType::Merge => patch::merge(shown, patch)?,
+        PatchType::Json => patch::json(shown, patch)?,
+        PatchType::Strategic => patch::strategic_merge(shown, patch)?,
+        PatchType::Apply if call.kind.custom => patch::merge(shown, patch)?,
+        PatchType::Apply => patch::strategic_merge(shown, patch)?,
+    };
+    check_kind(call.kind, &new)?;
+    let new = body::object(call.kind, new)?;
+    check_identity(call, &new)?;
+    let new = body::normalize(call.kind, new).map_err(|why| bad_patch(&why))?;
+    let version = object::meta(&new, "resourceVersion");
+    if !version.is_empty() && version != current.rv.to_string() {
+        return Err(Failure::modified(call.kind, &call.attributes.name));
+    }
+    Ok(new)
+}
+
+fn bad_patch(why: &str) -> Failure {
+    let cause = Cause {
+        reason: "FieldValueInvalid",
+        field: "patch".to_owned(),
+        message: format!("Invalid value: {why}"),
+    };
+    Failure::invalid_as("", "", "", vec![cause])
+}
+
+/// A patch may not make another kind of a built-in object; custom kinds word it themselves.
+fn check_kind(kind: &Kind, new: &Value) -> Result<(), Failure> {
+    let found = new.get("kind").and_then(Value::as_str).unwrap_or("");
+    if kind.custom || found.is_empty() || found == kind.kind {
+        return Ok(());
+    }
+    let version = kind.api_version();
+    Err(bad_patch(&format!(
+        "no kind {found:?} is registered for version {version:?}"
+    )))
+}
+
+fn check_apply(call: &Call, patch: &Value) -> Result<(), Failure> {
+    if call.query.text("fieldManager").is_empty() {
+        let cause = Cause::required("fieldManager", "is required for apply patch");
+        return Err(Failure::invalid_as(
+            "meta.k8s.io",
+            "PatchOptions",
+            "",
+            vec![cause],
+        ));
+    }
+    let object = body::object(call.kind, patch.clone())?;
+    if object
+        .pointer("/metadata/managedFields")
+        .is_some_and(|value| !value.is_null())
+    {
+        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+    }
+    Ok(())
+}
+
+/// An apply of an object that is not there creates it, for those who may create.
+fn apply_new(call: &Call, patch: Value, dry: bool) -> Answer {
+    let attributes = ResourceAttributes {
+        verb: "create".to_owned(),
+        ..call.attributes.clone()
+    };
+    call.api
+        .authorize(&call.user, &Attributes::Resource(attributes))?;
+    let mut value = body::object(call.kind, patch)?;
+    if object::name(&value).is_empty() {
+        object::set_meta(&mut value, "name", call.attributes.name.as_str());
+    }
+    check_identity(call, &value)?;
+    create::create_value(call, value, dry)
+}

@@ -1,0 +1,319 @@
+//! The API server: every request is authenticated, authorized and carried out here, whatever brought it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, Method};
+use serde_json::Value;
+
+use super::attributes::{Attributes, ResourceAttributes, User};
+use super::authn::{self, Authenticator};
+use super::body::MAX_BODY;
+use super::discovery;
+use super::handlers::{self, Call, create};
+use super::history::Limits;
+use super::logs::PodLogs;
+use super::object;
+use super::rbac::{self, Policy};
+use super::registry::{self, Kind};
+use super::request::RequestInfo;
+use super::roles;
+use super::selectors::Selector;
+use super::status::Failure;
+use super::store::{DatabaseError, Interest, OpenError, Place, Store, Stored};
+
+/// Bytes of the key that signs tokens.
+const KEY_LENGTH: usize = 32;
+
+/// What may be chosen about an API server.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// How much a watch may catch up.
+    pub history: Limits,
+    /// Where container logs are read; may also be given later by [`ApiServer::set_pod_logs`].
+    pub pod_logs: Option<Arc<dyn PodLogs>>,
+}
+
+/// The API server over one `cluster.db`.
+pub struct ApiServer {
+    store: Arc<Store>,
+    authenticator: Authenticator,
+    /// The rules in force, with the resourceVersion of the last change that they contain.
+    policy: Mutex<Option<(u64, Arc<Policy>)>>,
+    pod_logs: Mutex<Option<Arc<dyn PodLogs>>>,
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ApiServer")
+    }
+}
+
+impl ApiServer {
+    /// Opens the cluster database, or makes it; a new one gets the namespaces, accounts and roles of a new cluster.
+    ///
+    /// # Errors
+    /// See [`OpenError`]: a file that is damaged, foreign, locked or read-only is refused by its path and never changed.
+    pub fn open(path: &Path, options: Options) -> Result<Arc<Self>, OpenError> {
+        let store = Store::open(path, options.history)?;
+        let key = store.secret("token-signing-key", || random(KEY_LENGTH))?;
+        let server = ApiServer {
+            store: Arc::new(store),
+            authenticator: Authenticator::new(&key),
+            policy: Mutex::new(None),
+            pod_logs: Mutex::new(options.pod_logs),
+        };
+        let server = Arc::new(server);
+        if server.store.counter() == 0 {
+            server.seed();
+        }
+        Ok(server)
+    }
+
+    fn seed(self: &Arc<Self>) {
+        for value in roles::defaults() {
+            let text = |key: &str| {
+                value
+                    .get(key)
+                    .and_then(Value::as_str)
+                    .unwrap_or("")
+                    .to_owned()
+            };
+            let group = text("apiVersion");
+            let group = group
+                .split_once('/')
+                .map_or("", |(group, _)| group)
+                .to_owned();
+            let Some(kind) = registry::by_kind(&group, &text("kind")) else {
+                continue;
+            };
+            if let Err(failure) = self.make(kind, value) {
+                tracing::error!(
+                    kind = kind.kind,
+                    code = failure.code(),
+                    "cannot seed the cluster"
+                );
+            }
+        }
+    }
+
+    /// Creates an object on the server's own behalf.
+    fn make(self: &Arc<Self>, kind: &'static Kind, value: Value) -> Result<(), Failure> {
+        let namespace = object::namespace(&value).to_owned();
+        let prepared = create::prepare(kind, value, &namespace)?;
+        if let create::Created::Stored(stored) =
+            create::insert(&self.store, kind, prepared, false, |_| Ok(()))?
+        {
+            self.after_create(kind, &stored);
+        }
+        Ok(())
+    }
+
+    pub(super) fn after_create(self: &Arc<Self>, kind: &Kind, stored: &Stored) {
+        if kind.group.is_empty()
+            && kind.plural == "namespaces"
+            && let Err(failure) = self.make_default_account(&stored.name)
+        {
+            tracing::warn!(
+                namespace = &*stored.name,
+                code = failure.code(),
+                "cannot make the default service account"
+            );
+        }
+    }
+
+    pub(super) fn make_default_account(self: &Arc<Self>, namespace: &str) -> Result<(), Failure> {
+        let Some(kind) = registry::by_kind("", "ServiceAccount") else {
+            return Ok(());
+        };
+        let account = serde_json::json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace},
+        });
+        self.make(kind, account)
+    }
+
+    pub(super) fn empty_namespace(self: &Arc<Self>, namespace: &str) {
+        handlers::empty_namespace(self, namespace);
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(super) fn shared_store(&self) -> Arc<Store> {
+        Arc::clone(&self.store)
+    }
+
+    /// Tells the API where container logs are read.
+    pub fn set_pod_logs(&self, logs: Arc<dyn PodLogs>) {
+        *self.pod_logs.lock().unwrap_or_else(PoisonError::into_inner) = Some(logs);
+    }
+
+    pub(super) fn pod_logs(&self) -> Option<Arc<dyn PodLogs>> {
+        self.pod_logs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Issues and checks the tokens of this cluster.
+    #[must_use]
+    pub fn authenticator(&self) -> &Authenticator {
+        &self.authenticator
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        let version = self.store.rbac_version();
+        let mut cached = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, policy)) = &*cached
+            && *known == version
+        {
+            return Arc::clone(policy);
+        }
+        let policy = Arc::new(self.read_policy());
+        *cached = Some((version, Arc::clone(&policy)));
+        policy
+    }
+
+    fn read_policy(&self) -> Policy {
+        let kinds = registry::kinds()
+            .iter()
+            .filter(|kind| kind.group == rbac::GROUP);
+        let listings = kinds.map(|kind| {
+            self.store.list(
+                &Interest::new(kind.bucket(), None, Selector::default()),
+                None,
+                0,
+            )
+        });
+        let objects: Vec<Value> = listings
+            .flat_map(|listing| listing.items)
+            .filter_map(|stored| stored.value().ok())
+            .collect();
+        Policy::new(&objects)
+    }
+
+    /// The present uid of a service account.
+    #[must_use]
+    pub fn service_account_uid(&self, namespace: &str, name: &str) -> Option<String> {
+        let place = Place {
+            bucket: "serviceaccounts",
+            namespace,
+            name,
+        };
+        self.store
+            .get(place)
+            .map(|stored| stored.head.uid.to_string())
+    }
+
+    /// Whether a user may do something.
+    ///
+    /// # Errors
+    /// 403 with the text of kube-apiserver.
+    pub fn authorize(&self, user: &User, attributes: &Attributes) -> Result<(), Failure> {
+        let verdict = self.policy().authorize(user, attributes);
+        if verdict.allowed {
+            return Ok(());
+        }
+        Err(Box::new(rbac::forbidden(user, attributes, &verdict)).into())
+    }
+
+    /// Refuses roles and bindings that would give more than their author has.
+    pub(super) fn check_write(
+        &self,
+        user: &User,
+        attributes: &ResourceAttributes,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Failure> {
+        if attributes.group != rbac::GROUP {
+            return Ok(());
+        }
+        rbac::escalation(&self.policy(), user, attributes, object, old).map_err(Failure::from)
+    }
+
+    /// Writes a consistent copy of `cluster.db` to `path`, which must not exist.
+    ///
+    /// # Errors
+    /// The copy could not be written.
+    pub fn snapshot(&self, path: &Path) -> Result<(), DatabaseError> {
+        self.store.snapshot(path)
+    }
+
+    /// Puts back the objects of a snapshot. resourceVersions go on from where they are, and every open watch is told
+    /// to list anew (410).
+    ///
+    /// # Errors
+    /// The snapshot cannot be read or the database not be written; nothing is changed then.
+    pub fn restore(&self, path: &Path) -> Result<(), OpenError> {
+        self.store.restore(path)
+    }
+
+    /// The whole API as one service.
+    pub fn router(self: &Arc<Self>) -> Router {
+        Router::new().fallback(serve).with_state(Arc::clone(self))
+    }
+
+    fn caller(&self, headers: &HeaderMap) -> Result<User, Failure> {
+        let uid = |namespace: &str, name: &str| self.service_account_uid(namespace, name);
+        let user = self
+            .authenticator
+            .authenticate(headers, &uid)
+            .map_err(|_| Failure::unauthorized())?;
+        Ok(authn::impersonate(user, headers, &self.policy())?)
+    }
+}
+
+fn random(length: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        bytes.extend_from_slice(uuid::Uuid::new_v4().as_bytes());
+    }
+    bytes
+}
+
+async fn serve(State(api): State<Arc<ApiServer>>, request: Request) -> Response {
+    let head = *request.method() == Method::HEAD;
+    match answer(api, request).await {
+        Ok(response) if head => response.map(|_| Body::empty()),
+        Ok(response) => response,
+        Err(failure) => failure.into_response(),
+    }
+}
+
+async fn answer(api: Arc<ApiServer>, request: Request) -> handlers::Answer {
+    let (parts, body) = request.into_parts();
+    let info = RequestInfo::new(&parts.method, &parts.uri);
+    let user = api.caller(&parts.headers)?;
+    api.authorize(&user, &info.attributes)?;
+    let attributes = match info.attributes {
+        Attributes::Resource(attributes) => attributes,
+        Attributes::NonResource { .. } => {
+            return discovery::answer(&parts.method, &info.path, &parts.headers);
+        }
+    };
+    let kind = registry::find(&attributes.group, &attributes.version, &attributes.resource)
+        .ok_or(Failure::PageNotFound)?;
+    if !kind.namespaced && !attributes.namespace.is_empty() && kind.plural != "namespaces" {
+        return Err(Failure::PageNotFound);
+    }
+    let body = axum::body::to_bytes(body, MAX_BODY).await.map_err(|_| {
+        Failure::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
+    })?;
+    let call = Call {
+        api,
+        user,
+        kind,
+        attributes,
+        query: info.query,
+        headers: parts.headers,
+        body,
+    };
+    handlers::handle(call).await
+}

@@ -1,0 +1,170 @@
+//! Checks of `metadata` at create and update.
+
+use serde_json::{Map, Value};
+
+use super::{label, label_1035, label_value, path_segment, qualified_name, subdomain};
+use crate::embedded::api::object;
+use crate::embedded::api::registry::Kind;
+use crate::embedded::api::status::Cause;
+
+/// Most bytes that all annotations of an object may take together.
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+fn name_rule(kind: &Kind) -> fn(&str) -> Option<String> {
+    match (kind.group, kind.plural) {
+        ("", "namespaces") => label,
+        ("", "services") => label_1035,
+        ("rbac.authorization.k8s.io", _) => path_segment,
+        _ => subdomain,
+    }
+}
+
+/// Everything in `metadata` that a new or changed object must get right.
+#[must_use]
+pub fn check_metadata(kind: &Kind, value: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let name = object::name(value);
+    if name.is_empty() {
+        causes.push(Cause::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
+    } else if let Some(why) = name_rule(kind)(name) {
+        causes.push(Cause::invalid("metadata.name", &Value::from(name), &why));
+    }
+    let Some(metadata) = value.get("metadata").and_then(Value::as_object) else {
+        return causes;
+    };
+    check_labels(metadata, &mut causes);
+    check_annotations(metadata, &mut causes);
+    check_owners(metadata, &mut causes);
+    check_finalizers(metadata, &mut causes);
+    causes
+}
+
+fn check_labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    for (key, value) in metadata
+        .get("labels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(why) = qualified_name(key) {
+            causes.push(Cause::invalid(
+                "metadata.labels",
+                &Value::from(key.as_str()),
+                &why,
+            ));
+        }
+        if let Some(why) = label_value(value.as_str().unwrap_or("")) {
+            causes.push(Cause::invalid("metadata.labels", value, &why));
+        }
+    }
+}
+
+fn check_annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let mut total = 0;
+    for (key, value) in metadata
+        .get("annotations")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(why) = qualified_name(&key.to_lowercase()) {
+            causes.push(Cause::invalid(
+                "metadata.annotations",
+                &Value::from(key.as_str()),
+                &why,
+            ));
+        }
+        total += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if total > ANNOTATIONS_LIMIT {
+        let message = format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes");
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field: "metadata.annotations".to_owned(),
+            message,
+        });
+    }
+}
+
+fn check_owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let owners = metadata.get("ownerReferences").and_then(Value::as_array);
+    let mut controllers = 0;
+    for (index, owner) in owners.into_iter().flatten().enumerate() {
+        for key in ["apiVersion", "kind", "name", "uid"] {
+            if owner
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or("")
+                .is_empty()
+            {
+                let field = format!("metadata.ownerReferences[{index}].{key}");
+                causes.push(Cause::invalid(field, &Value::from(""), "must not be empty"));
+            }
+        }
+        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+    }
+    if controllers > 1 {
+        let why = "Only one reference can have Controller set to true";
+        causes.push(Cause::invalid(
+            "metadata.ownerReferences",
+            &Value::from(controllers),
+            why,
+        ));
+    }
+}
+
+fn check_finalizers(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    for finalizer in metadata
+        .get("finalizers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let text = finalizer.as_str().unwrap_or("");
+        let why = qualified_name(text).or_else(|| {
+            let plain = matches!(text, "orphan" | "foregroundDeletion" | "kubernetes");
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            (!plain && !text.contains('/')).then(|| why.to_owned())
+        });
+        if let Some(why) = why {
+            causes.push(Cause::invalid("metadata.finalizers", finalizer, &why));
+        }
+    }
+}
+
+/// What an update may not change in `metadata`.
+#[must_use]
+pub fn check_update(new: &Value, old: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for key in ["uid", "creationTimestamp"] {
+        let pointer = format!("/metadata/{key}");
+        let (is, was) = (new.pointer(&pointer), old.pointer(&pointer));
+        if let (Some(is), Some(was)) = (is, was)
+            && is != was
+            && !is.is_null()
+        {
+            causes.push(Cause::invalid(
+                format!("metadata.{key}"),
+                is,
+                "field is immutable",
+            ));
+        }
+    }
+    if object::is_deleting(old) {
+        let added: Vec<&Value> = object::strings(new, "finalizers")
+            .filter(|one| !object::strings(old, "finalizers").any(|was| was == *one))
+            .collect();
+        if !added.is_empty() {
+            let list: Vec<String> = added.iter().map(ToString::to_string).collect();
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                list.join(", ")
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &why));
+        }
+    }
+    causes
+}

@@ -1,0 +1,202 @@
+//! Watches as HTTP answers: one JSON line an event, bookmarks, a clean end after the time asked for.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use futures::stream;
+use serde_json::{Value, json};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+use super::history::{Change, Event, event_line};
+use super::represent::Shape;
+use super::status::Failure;
+use super::store::{Expired, Notice, Store, Stored, Subscription};
+
+/// How long a watch lasts that names no end, as kube-apiserver's `min-request-timeout`.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+/// How often a bookmark is sent.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// Lines that go into one chunk at most.
+const BATCH: usize = 64;
+
+/// What the client asked about the stream itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub timeout: Option<Duration>,
+    pub bookmarks: bool,
+    /// Tell where the initial events end, by a bookmark with `k8s.io/initial-events-end`.
+    pub mark_initial: bool,
+}
+
+/// A stream that tells the client to list anew, and ends.
+pub fn expired(error: Expired) -> Body {
+    let text = format!(
+        "too old resource version: {} ({})",
+        error.asked, error.floor
+    );
+    Body::from(error_line(&text))
+}
+
+fn error_line(text: &str) -> Bytes {
+    event_line(
+        "ERROR",
+        Failure::expired(text).body().to_string().as_bytes(),
+    )
+}
+
+/// The stream of a watch that has begun.
+pub fn body(store: Arc<Store>, subscription: Subscription, shape: Shape, options: Options) -> Body {
+    let start = Instant::now();
+    let mut bookmarks = interval_at(start + BOOKMARK_EVERY, BOOKMARK_EVERY);
+    bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let watch = Watch {
+        present: subscription.present.clone().into_iter(),
+        missed: subscription.missed.clone().into_iter(),
+        sent: subscription.rv,
+        end: start + options.timeout.unwrap_or(DEFAULT_TIMEOUT),
+        initial: options.mark_initial,
+        ended: false,
+        store,
+        subscription,
+        shape,
+        options,
+        bookmarks,
+    };
+    Body::from_stream(stream::unfold(watch, |mut watch| async move {
+        let chunk = watch.next().await?;
+        Some((Ok::<_, Infallible>(chunk), watch))
+    }))
+}
+
+struct Watch {
+    store: Arc<Store>,
+    subscription: Subscription,
+    present: std::vec::IntoIter<Arc<Stored>>,
+    missed: std::vec::IntoIter<Arc<Event>>,
+    shape: Shape,
+    options: Options,
+    /// The newest resourceVersion that the client knows.
+    sent: u64,
+    end: Instant,
+    initial: bool,
+    ended: bool,
+    bookmarks: tokio::time::Interval,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.ended {
+            return None;
+        }
+        if let Some(chunk) = self.backlog() {
+            return Some(chunk);
+        }
+        if std::mem::take(&mut self.initial) {
+            return Some(self.bookmark(self.sent, true));
+        }
+        loop {
+            let mut notices = Vec::with_capacity(4);
+            tokio::select! {
+                biased;
+                count = self.subscription.receiver.recv_many(&mut notices, BATCH) => {
+                    if count == 0 {
+                        return None;
+                    }
+                    let chunk = self.lines(&notices);
+                    if !chunk.is_empty() {
+                        return Some(chunk);
+                    }
+                }
+                () = sleep_until(self.end) => return None,
+                _ = self.bookmarks.tick(), if self.options.bookmarks => return Some(self.regular_bookmark()),
+            }
+        }
+    }
+
+    /// What was there at the beginning, then what was missed.
+    fn backlog(&mut self) -> Option<Bytes> {
+        let mut lines = Vec::new();
+        for stored in self.present.by_ref().take(BATCH) {
+            lines.push(self.shape.event(Change::Added.as_str(), &stored));
+        }
+        if lines.is_empty() {
+            for event in self.missed.by_ref().take(BATCH) {
+                lines.extend(event_lines(&self.subscription, &self.shape, &event));
+            }
+        }
+        (!lines.is_empty()).then(|| join(lines))
+    }
+
+    fn lines(&mut self, notices: &[Notice]) -> Bytes {
+        let mut lines = Vec::with_capacity(notices.len());
+        for notice in notices {
+            match notice {
+                Notice::Event(event) => {
+                    self.sent = self.sent.max(event.object.rv);
+                    lines.extend(event_lines(&self.subscription, &self.shape, event));
+                }
+                Notice::Expired(rv) => {
+                    lines.push(error_line(&format!(
+                        "too old resource version: {} ({rv})",
+                        self.sent
+                    )));
+                    self.ended = true;
+                    break;
+                }
+            }
+        }
+        join(lines)
+    }
+
+    /// All events up to the counter are in the channel already, so they go out before the bookmark.
+    fn regular_bookmark(&mut self) -> Bytes {
+        let counter = self.store.counter();
+        let mut notices = Vec::new();
+        while let Ok(notice) = self.subscription.receiver.try_recv() {
+            notices.push(notice);
+        }
+        let lines = self.lines(&notices);
+        self.sent = self.sent.max(counter);
+        if self.ended {
+            return lines;
+        }
+        join(vec![lines, self.bookmark(self.sent, false)])
+    }
+
+    fn bookmark(&self, rv: u64, end_of_initial: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": rv.to_string(), "creationTimestamp": null});
+        if end_of_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        event_line(
+            "BOOKMARK",
+            self.shape.bookmark(metadata).to_string().as_bytes(),
+        )
+    }
+}
+
+fn join(mut lines: Vec<Bytes>) -> Bytes {
+    match lines.len() {
+        1 => lines.pop().unwrap_or_default(),
+        _ => Bytes::from(lines.concat()),
+    }
+}
+
+fn event_lines(subscription: &Subscription, shape: &Shape, event: &Event) -> Option<Bytes> {
+    let change = subscription.interest.change(event)?;
+    if change == event.change && shape.is_plain() {
+        return Some(event.line());
+    }
+    // An object that leaves the selection is shown as it was when it still matched, with the new resourceVersion.
+    let left = change == Change::Deleted && event.change != Change::Deleted;
+    match (&event.previous, left) {
+        (Some(previous), true) => {
+            let mut value: Value = previous.value().ok()?;
+            super::object::set_meta(&mut value, "resourceVersion", event.object.rv.to_string());
+            Some(shape.event_of(change.as_str(), value))
+        }
+        _ => Some(shape.event(change.as_str(), &event.object)),
+    }
+}

@@ -1,0 +1,184 @@
+//! `eventsource-service`: webhook requests in, CloudEvents on the bus, as Argo Events does it.
+//!
+//! Called from the node through [`run`]. The object comes in `EVENTSOURCE_OBJECT`, the bus in `EVENTBUS_CONFIG`.
+
+mod config;
+mod form;
+mod http;
+mod json;
+mod path;
+mod publish;
+mod webhook;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use self::config::{EventSource, Webhook};
+use self::publish::Publisher;
+use self::webhook::Route;
+use super::backoff::Backoff;
+use super::bus_link::Link;
+use super::environment::{self, BusSettings, StartError};
+use super::log::Logger;
+use super::metrics::{Metric, Metrics};
+use crate::embedded::node::process::ServiceContext;
+
+/// Runs the service.
+#[must_use]
+pub fn run(context: ServiceContext) -> BoxFuture<'static, i32> {
+    Box::pin(async move {
+        let log = environment::logger(&context, "argo-events.eventsource");
+        match start(&context, &log).await {
+            Ok(()) => 0,
+            Err(error) => {
+                log.fatal(
+                    "failed to start eventsource server",
+                    &[("error", error.to_string().into())],
+                );
+                context.termination.set(&error.to_string());
+                1
+            }
+        }
+    })
+}
+
+async fn start(context: &ServiceContext, log: &Logger) -> Result<(), StartError> {
+    let source = EventSource::parse(&environment::object(context, "EVENTSOURCE_OBJECT")?)?;
+    let settings = BusSettings::read(context).await?;
+    environment::required(context, "EVENTBUS_SUBJECT")?;
+    environment::required(context, "POD_NAME")?;
+    let log = log.with("eventSourceName", source.name.as_str());
+    let metrics = Metrics::new(&source.namespace);
+    metrics.serve(context, &log).await;
+    log.info(
+        "starting eventsource server",
+        &[("version", "v1.9.11".into())],
+    );
+    log.info("Starting event source server...", &[]);
+    let link = Backoff::DEFAULT.retry(|| Link::initialize(&context.bus, &settings, &log));
+    let link = tokio::select! {
+        link = link => link,
+        () = context.terminate.cancelled() => return Ok(()),
+    };
+    let link = link.map_err(|error| {
+        log.error(
+            "failed to connect to eventbus",
+            &[("error", error.as_str().into())],
+        );
+        StartError(error)
+    })?;
+    let publisher = Arc::new(Publisher::new(&source.name, log.clone(), metrics, link));
+    serve(context, source, &settings, &publisher).await
+}
+
+async fn serve(
+    context: &ServiceContext,
+    source: EventSource,
+    settings: &BusSettings,
+    publisher: &Arc<Publisher>,
+) -> Result<(), StartError> {
+    let log = &publisher.log;
+    for refused in &source.refused {
+        let names = [
+            ("eventName", refused.event.as_str().into()),
+            ("eventSourceType", refused.kind.as_str().into()),
+        ];
+        let [name, kind] = names;
+        log.error(
+            "Validation failed",
+            &[("error", refused.reason.as_str().into()), name, kind],
+        );
+    }
+    let started = start_routes(context, source.webhooks, publisher).await;
+    log.info("Eventing server started.", &[]);
+    if started == 0 {
+        log.error("Erroring out, no active event server running", &[]);
+        let reasons = source
+            .refused
+            .into_iter()
+            .map(|refused| format!("{}: {}", refused.event, refused.reason));
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        return Err(StartError(format!(
+            "no active event server running ({reasons})"
+        )));
+    }
+    publisher
+        .keep_connected(&context.bus, settings, &context.terminate)
+        .await;
+    log.info("Shutting down...", &[]);
+    Ok(())
+}
+
+/// Opens every port with its routes; answers how many events are served.
+async fn start_routes(
+    context: &ServiceContext,
+    webhooks: Vec<Webhook>,
+    publisher: &Arc<Publisher>,
+) -> usize {
+    let served = webhooks.len();
+    let mut ports: BTreeMap<u16, Vec<Route>> = BTreeMap::new();
+    for webhook in webhooks {
+        let log = publisher
+            .log
+            .with("eventSourceType", "webhook")
+            .with("eventName", webhook.event.as_str());
+        let labels = [webhook.event.as_str(), publisher.source.as_str()];
+        for metric in [
+            Metric::EventsSent,
+            Metric::EventsSentFailed,
+            Metric::EventsProcessingFailed,
+        ] {
+            publisher.metrics.add(metric, labels, 0);
+        }
+        log.info("started processing the webhook event source...", &[]);
+        log.info("validating the route...", &[]);
+        log.info("listening to payloads for the route...", &[]);
+        log.info("activating the route...", &[]);
+        let routes = ports.entry(webhook.port).or_default();
+        // Of several events with one endpoint on one port, the first gets the requests.
+        if !routes
+            .iter()
+            .any(|route| route.webhook.endpoint == webhook.endpoint)
+        {
+            routes.push(Route::new(
+                webhook,
+                Arc::clone(&context.files),
+                Arc::clone(publisher),
+                log,
+            ));
+        }
+    }
+    for (port, routes) in ports {
+        open_port(context, port, routes, &publisher.log).await;
+    }
+    served
+}
+
+async fn open_port(context: &ServiceContext, port: u16, routes: Vec<Route>, log: &Logger) {
+    let port_field = || ("port", port.to_string().into());
+    let listener = match context.ports.bind(port).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            log.error(
+                "failed to listen and serve",
+                &[port_field(), ("error", error.to_string().into())],
+            );
+            return;
+        }
+    };
+    for route in &routes {
+        let endpoint = ("endpoint", route.webhook.endpoint.as_str().into());
+        log.info(
+            "route is activated",
+            &[
+                ("eventName", route.webhook.event.as_str().into()),
+                port_field(),
+                endpoint,
+            ],
+        );
+        log.info("running operations post route activation...", &[]);
+    }
+    tokio::spawn(http::serve(listener, Arc::new(routes)));
+}

@@ -1,0 +1,173 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::evidence::testing::{Request, fates};
+use crate::evidence::{Fact, Observation};
+
+const CANARY: &str = "Zq7canary4Uz";
+
+fn plain() -> Redactor {
+    Redactor::default()
+}
+
+#[test]
+fn headers_in_every_form() {
+    for (text, want) in [
+        (
+            r#"{"Authorization":["Bearer a]b"],"X-A":["1"]}"#,
+            r#"{"Authorization":["<redacted>"],"X-A":["1"]}"#,
+        ),
+        (
+            r#"{"X-Api-Key": "abc", "n": 1}"#,
+            r#"{"X-Api-Key": "<redacted>", "n": 1}"#,
+        ),
+        (
+            r#"Data '{\"header\":{\"Cookie\":[\"a=b\",\"c=d\"],\"X\":[\"y\"]}}'"#,
+            r#"Data '{\"header\":{\"Cookie\":[\"<redacted>\"],\"X\":[\"y\"]}}'"#,
+        ),
+        (
+            "map[Authorization:[Bearer abc] X-Auth-Token:[t u] Accept:[*/*]]",
+            "map[Authorization:[<redacted>] X-Auth-Token:[<redacted>] Accept:[*/*]]",
+        ),
+        (
+            "curl -H 'Authorization: Bearer abc' -H 'X-A: 1'",
+            "curl -H 'Authorization: <redacted>' -H 'X-A: 1'",
+        ),
+        (
+            "Set-Cookie: a=b; c\r\nHost: x",
+            "Set-Cookie: <redacted>\r\nHost: x",
+        ),
+        (
+            "proxy-authorization: Basic eA==",
+            "proxy-authorization: <redacted>",
+        ),
+        (
+            "the Cookie jar, key: 1, my_token: 2",
+            "the Cookie jar, key: 1, my_token: 2",
+        ),
+        ("X-Api-Key:", "X-Api-Key:"),
+        (r#"{"Cookie":[]}"#, r#"{"Cookie":[]}"#),
+    ] {
+        assert_eq!(plain().text(text), want);
+        assert_eq!(plain().text(want), want, "a second time");
+    }
+}
+
+#[test]
+fn tokens_and_secrets() {
+    let redactor = Redactor::new(["hunter2hunter2".to_owned(), "orders".to_owned()]);
+    for (text, want) in [
+        (
+            "at eyJhbGciOi.eyJzdWIi.c2ln-_x, then",
+            "at <redacted>, then",
+        ),
+        ("eyJhbGciOi.eyJzdWIi", "eyJhbGciOi.eyJzdWIi"),
+        ("pw hunter2hunter2!", "pw <redacted>!"),
+        ("aHVudGVyMmh1bnRlcjI=", "<redacted>"),
+        (
+            "subject default.orders.order",
+            "subject default.orders.order",
+        ),
+    ] {
+        assert_eq!(redactor.text(text), want);
+    }
+}
+
+#[test]
+fn a_long_text_is_cut_at_a_character() {
+    let long = "ä".repeat(TEXT_LIMIT);
+    let cut = plain().text(&long);
+    assert!(cut.len() <= TEXT_LIMIT && cut.ends_with(CUT));
+    assert_eq!(plain().text(&cut), cut);
+}
+
+#[test]
+fn facts_keep_their_shape() {
+    for fate in fates() {
+        for fact in Request::new(1, fate).facts() {
+            let entry = Entry::Fact(fact);
+            assert_eq!(plain().entry(&entry).unwrap(), entry);
+        }
+    }
+}
+
+fn fact_with(text: &str) -> Fact {
+    let mut fact = Request::new(1, fates().remove(0)).facts().remove(0);
+    fact.line = text.to_owned();
+    fact.command = text.to_owned();
+    fact.observation = Observation::AnswerLost {
+        error: text.to_owned(),
+    };
+    fact
+}
+
+fn pieces() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("Authorization".to_owned()),
+        Just("X-Api-Key".to_owned()),
+        Just("cookie".to_owned()),
+        Just(": ".to_owned()),
+        Just(":".to_owned()),
+        Just("[".to_owned()),
+        Just("]".to_owned()),
+        Just("\"".to_owned()),
+        Just("\\\"".to_owned()),
+        Just("\\".to_owned()),
+        Just("'".to_owned()),
+        Just(",".to_owned()),
+        Just("\n".to_owned()),
+        Just("eyJ".to_owned()),
+        Just(".".to_owned()),
+        Just(REDACTED.to_owned()),
+        Just("<red".to_owned()),
+        Just("hunter2hunter2".to_owned()),
+        "[a-zé ]{0,4}",
+    ];
+    prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn the_same_however_often(text in pieces()) {
+        let redactor = Redactor::new(["hunter2hunter2".to_owned()]);
+        let once = redactor.text(&text);
+        prop_assert_eq!(redactor.text(&once), once.clone());
+        prop_assert!(!once.contains("hunter2hunter2"));
+    }
+
+    #[test]
+    fn a_canary_never_gets_through(
+        before in "[ -~]{0,20}",
+        name in prop::sample::select(vec!["Authorization", "Cookie", "X-Auth-Token", "x-api-key"]),
+        form in 0..7usize,
+        after in "[ -~]{0,20}",
+    ) {
+        let quoted = serde_json::to_string(&serde_json::json!({"header": {name: [CANARY, format!("b{CANARY}")]}})).unwrap();
+        let text = match form {
+            0 => quoted,
+            1 => serde_json::to_string(&quoted).unwrap(),
+            2 => serde_json::to_string(&serde_json::to_string(&quoted).unwrap()).unwrap(),
+            3 => format!("map[{name}:[{CANARY}]]"),
+            4 => format!("\n{name}: {CANARY}\n"),
+            5 => format!("eyJ{CANARY}.eyJ{CANARY}.{CANARY}"),
+            _ => format!("\nhost: a\n{name}:{CANARY}\n"),
+        };
+        let entry = Entry::Fact(fact_with(&format!("{before} {text} {after}")));
+        let written = serde_json::to_string(&plain().entry(&entry).unwrap()).unwrap();
+        prop_assert!(!written.contains(CANARY), "{}", written);
+    }
+
+    #[test]
+    fn a_secret_value_never_gets_through(before in ".{0,30}", after in ".{0,30}") {
+        let redactor = Redactor::new([CANARY.to_owned()]);
+        let entry = Entry::Fact(fact_with(&format!("{before}{CANARY}{after}")));
+        let written = serde_json::to_string(&redactor.entry(&entry).unwrap()).unwrap();
+        prop_assert!(!written.contains(CANARY));
+    }
+
+    #[test]
+    fn any_text_is_taken(text in "\\PC{0,200}") {
+        let once = plain().text(&text);
+        prop_assert_eq!(plain().text(&once), once);
+    }
+}

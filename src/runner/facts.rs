@@ -1,0 +1,385 @@
+//! What was seen, as facts: one constructor a source, each with the command that shows it in the field.
+
+use jiff::Timestamp;
+
+use super::expected::Subscription;
+use super::matchers::LogEvent;
+use crate::cluster::{AttemptRow, BusMessage, EffectRow, LogLine};
+use crate::embedded::bus::ConsumerInfo;
+use crate::evidence::{Fact, Layer, Observation, PodInstance};
+
+/// Where in the session something belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub lab: String,
+    pub stage: String,
+    pub attempt: u32,
+    /// `None` for a request that the learner sent by hand.
+    pub probe: Option<String>,
+}
+
+/// An arrival as the bus shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub id: String,
+    pub trace: Option<String>,
+    pub sequence: Option<u64>,
+    pub place: Place,
+}
+
+impl Arrival {
+    fn fact(
+        &self,
+        layer: Layer,
+        observation: Observation,
+        source: &str,
+        line: String,
+        command: String,
+    ) -> Fact {
+        Fact {
+            trace: self.trace.clone(),
+            arrival: Some(self.id.clone()),
+            sequence: self.sequence,
+            ..plain(&self.place, layer, observation, source, line, command)
+        }
+    }
+}
+
+fn plain(
+    place: &Place,
+    layer: Layer,
+    observation: Observation,
+    source: &str,
+    line: String,
+    command: String,
+) -> Fact {
+    Fact {
+        seq: 0,
+        time: Timestamp::now(),
+        lab: place.lab.clone(),
+        stage: place.stage.clone(),
+        attempt: place.attempt,
+        probe: place.probe.clone(),
+        layer,
+        observation,
+        source: source.to_owned(),
+        pod: None,
+        trace: None,
+        arrival: None,
+        sequence: None,
+        execution: None,
+        business_key: None,
+        line,
+        command,
+    }
+}
+
+/// The EventSource's answer to a probe.
+#[must_use]
+pub fn answer(place: &Place, trace: &str, status: u16, body: &str, command: &str) -> Fact {
+    let body: String = body.chars().take(500).collect();
+    let line = format!("HTTP {status} {body}");
+    let observation = Observation::HttpAnswer { status, body };
+    Fact {
+        trace: Some(trace.to_owned()),
+        ..plain(
+            place,
+            Layer::Intake,
+            observation,
+            "http",
+            line,
+            command.to_owned(),
+        )
+    }
+}
+
+/// No answer was read.
+#[must_use]
+pub fn answer_lost(place: &Place, trace: &str, error: &str, command: &str) -> Fact {
+    let observation = Observation::AnswerLost {
+        error: error.to_owned(),
+    };
+    Fact {
+        trace: Some(trace.to_owned()),
+        ..plain(
+            place,
+            Layer::Intake,
+            observation,
+            "http",
+            error.to_owned(),
+            command.to_owned(),
+        )
+    }
+}
+
+/// A message on the bus.
+#[must_use]
+pub fn stored(arrival: &Arrival, message: &BusMessage) -> Fact {
+    let line = format!(
+        "sequence {} on {}, id {}, stored {}",
+        message.sequence, message.subject, message.arrival, message.time
+    );
+    let command = format!("nats stream get default {}", message.sequence);
+    arrival.fact(
+        Layer::Bus,
+        Observation::Stored {
+            subject: message.subject.clone(),
+        },
+        "bus",
+        line,
+        command,
+    )
+}
+
+/// The stream was read to its end after the answer, and the trace is not in it.
+#[must_use]
+pub fn not_stored(place: &Place, trace: &str, last_sequence: u64) -> Fact {
+    let line = format!("no message with this trace up to sequence {last_sequence}");
+    let observation = Observation::NotStored { last_sequence };
+    Fact {
+        trace: Some(trace.to_owned()),
+        ..plain(
+            place,
+            Layer::Bus,
+            observation,
+            "bus",
+            line,
+            "nats stream view default".to_owned(),
+        )
+    }
+}
+
+/// State of a consumer that the present Sensor must have.
+#[must_use]
+pub fn consumer(place: &Place, info: &ConsumerInfo) -> Fact {
+    let line = format!(
+        "consumer {} on {}: made {} after sequence {}, acknowledged up to {}, {} waiting, {} pending, {} unacknowledged",
+        info.durable,
+        info.filter_subject,
+        info.created,
+        info.created_at_sequence,
+        info.ack_floor_stream,
+        info.num_waiting,
+        info.num_pending,
+        info.num_ack_pending
+    );
+    let observation = Observation::Consumer {
+        durable: info.durable.clone(),
+        subject: info.filter_subject.clone(),
+        created_at_sequence: info.created_at_sequence,
+        ack_floor: info.ack_floor_stream,
+        waiting: info.num_waiting,
+        pending: info.num_pending,
+        ack_pending: info.num_ack_pending,
+    };
+    plain(
+        &Place {
+            probe: None,
+            ..place.clone()
+        },
+        Layer::Ready,
+        observation,
+        "bus",
+        line,
+        format!("nats consumer info default {}", info.durable),
+    )
+}
+
+/// Facts of a log line, one for each arrival that it names.
+#[must_use]
+pub fn logged(
+    event: &LogEvent,
+    line: &LogLine,
+    arrivals: &[Arrival],
+    namespace: &str,
+) -> Vec<Fact> {
+    arrivals
+        .iter()
+        .filter_map(|arrival| log_fact(event, line, arrival, namespace))
+        .collect()
+}
+
+fn log_fact(event: &LogEvent, line: &LogLine, arrival: &Arrival, namespace: &str) -> Option<Fact> {
+    let (layer, observation, source) = match event {
+        LogEvent::Discarded { error, .. } => (
+            Layer::Filter,
+            Observation::Discarded {
+                error: error.clone(),
+            },
+            "sensor log",
+        ),
+        LogEvent::Triggered { trigger, .. } => (
+            Layer::Submit,
+            Observation::Triggered {
+                trigger: trigger.clone(),
+            },
+            "sensor log",
+        ),
+        LogEvent::TriggerFailed { trigger, error, .. } => (
+            Layer::Submit,
+            Observation::TriggerFailed {
+                trigger: trigger.clone(),
+                error: error.clone(),
+            },
+            "sensor log",
+        ),
+        LogEvent::Received { .. } => (Layer::Intake, Observation::Received, "event source log"),
+        _ => return None,
+    };
+    let command = log_command(namespace, &line.pod, &arrival.id);
+    Some(Fact {
+        pod: Some(line.pod.clone()),
+        ..arrival.fact(layer, observation, source, line.text.clone(), command)
+    })
+}
+
+fn log_command(namespace: &str, pod: &PodInstance, text: &str) -> String {
+    format!(
+        "kubectl -n {namespace} logs {} -c {} | grep {text}",
+        pod.pod, pod.container
+    )
+}
+
+/// A Workflow as its object shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    pub name: String,
+    pub uid: String,
+    pub phase: String,
+    pub message: String,
+}
+
+/// The Workflow that carries an arrival.
+#[must_use]
+pub fn workflow_created(arrival: &Arrival, execution: &Execution, namespace: &str) -> Fact {
+    let line = format!(
+        "Workflow {} uid {} carries arrival {}",
+        execution.name, execution.uid, arrival.id
+    );
+    let command = format!(
+        "kubectl -n {namespace} get workflows -l arrival={}",
+        arrival.id
+    );
+    let observation = Observation::WorkflowCreated {
+        name: execution.name.clone(),
+    };
+    Fact {
+        execution: Some(execution.uid.clone()),
+        ..arrival.fact(Layer::Submit, observation, "workflow", line, command)
+    }
+}
+
+/// The phase of a Workflow.
+#[must_use]
+pub fn workflow_phase(arrival: &Arrival, execution: &Execution, namespace: &str) -> Fact {
+    let Execution {
+        name,
+        uid,
+        phase,
+        message,
+    } = execution;
+    let line = format!(
+        "Workflow {name} uid {uid}: phase {phase}{}{message}",
+        if message.is_empty() { "" } else { ", " }
+    );
+    let command = format!(
+        "kubectl -n {namespace} get workflow {name} -o jsonpath='{{.status.phase}}{{\" \"}}{{.status.message}}'"
+    );
+    let observation = Observation::WorkflowPhase {
+        name: name.clone(),
+        phase: phase.clone(),
+        message: message.clone(),
+    };
+    Fact {
+        execution: Some(uid.clone()),
+        ..arrival.fact(Layer::Run, observation, "workflow", line, command)
+    }
+}
+
+/// An attempt row of the ledger.
+#[must_use]
+pub fn ledger_attempt(arrival: &Arrival, row: &AttemptRow) -> Fact {
+    let line = format!(
+        "attempt {}: order {}, {} cents, workflow {}, arrival {}: {}",
+        row.seq, row.order_id, row.amount_cents, row.workflow_uid, row.arrival, row.outcome
+    );
+    let observation = Observation::LedgerAttempt {
+        outcome: row.outcome.clone(),
+        amount_cents: row.amount_cents,
+    };
+    ledger_fact(
+        arrival,
+        observation,
+        line,
+        &row.workflow_uid,
+        &row.order_id,
+        "eventlab ledger attempts",
+    )
+}
+
+/// An effect row of the ledger.
+#[must_use]
+pub fn ledger_effect(arrival: &Arrival, row: &EffectRow) -> Fact {
+    let line = format!(
+        "effect {}: order {}, +{} cents, workflow {}, arrival {}",
+        row.seq, row.order_id, row.amount_cents, row.workflow_uid, row.arrival
+    );
+    let observation = Observation::LedgerEffect {
+        amount_cents: row.amount_cents,
+    };
+    ledger_fact(
+        arrival,
+        observation,
+        line,
+        &row.workflow_uid,
+        &row.order_id,
+        "eventlab ledger show",
+    )
+}
+
+/// The rows were read whole after the Workflow ended, and none names it.
+#[must_use]
+pub fn no_effect(arrival: &Arrival, uid: &str, last_attempt: u64) -> Fact {
+    let line = format!("no row up to attempt {last_attempt} names workflow {uid}");
+    let fact = arrival.fact(
+        Layer::Effect,
+        Observation::NoEffect,
+        "ledger",
+        line,
+        "eventlab ledger attempts".to_owned(),
+    );
+    Fact {
+        execution: Some(uid.to_owned()),
+        ..fact
+    }
+}
+
+fn ledger_fact(
+    arrival: &Arrival,
+    observation: Observation,
+    line: String,
+    uid: &str,
+    key: &str,
+    command: &str,
+) -> Fact {
+    let fact = arrival.fact(
+        Layer::Effect,
+        observation,
+        "ledger",
+        line,
+        command.to_owned(),
+    );
+    Fact {
+        execution: Some(uid.to_owned()),
+        business_key: Some(key.to_owned()),
+        ..fact
+    }
+}
+
+/// Whether a consumer is one of those the present Sensor must have.
+#[must_use]
+pub fn is_expected(info: &ConsumerInfo, subscriptions: &[Subscription]) -> bool {
+    subscriptions
+        .iter()
+        .any(|one| one.durable == info.durable && one.subject == info.filter_subject)
+}

@@ -1,0 +1,112 @@
+//! Gathers the gate's input from the cluster, with one client for both.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::ApiResource;
+use serde_json::Value;
+
+use super::gate::Input;
+use super::observer::Observer;
+use super::sending::{EVENT_SOURCE, WEBHOOK_PORT, WEBHOOK_SERVICE};
+use crate::cluster::{Cluster, LookError, Request};
+use crate::kinds;
+use crate::lab::GateMode;
+
+/// The lab's Sensor.
+pub const SENSOR: &str = "orders";
+const EVENT_BUS: &str = "default";
+
+/// Looks at everything that the gate judges.
+///
+/// # Errors
+/// [`LookError`] while the API cannot be asked; what can be judged as "not there" or "could not look" is part of the input.
+pub async fn look(
+    cluster: &Cluster,
+    observer: &Observer,
+    mode: GateMode,
+) -> Result<Input, LookError> {
+    let sensor = get(cluster, &kinds::sensor(), SENSOR).await?;
+    let bus = async {
+        match cluster.bus() {
+            Ok(bus) => bus.consumers().await,
+            Err(error) => Err(error),
+        }
+    };
+    Ok(Input {
+        mode,
+        namespace: cluster.namespace().to_owned(),
+        event_bus: get(cluster, &kinds::event_bus(), EVENT_BUS).await?,
+        event_source: get(cluster, &kinds::event_source(), EVENT_SOURCE).await?,
+        event_source_pods: pods(cluster, &format!("eventsource-name={EVENT_SOURCE}")).await?,
+        intake: intake(cluster).await,
+        ledger: cluster
+            .ledger(u64::MAX >> 1, u64::MAX >> 1)
+            .await
+            .map(|_| ())
+            .map_err(|error| error.to_string()),
+        invalid: sensor.as_ref().and_then(invalid),
+        sensor,
+        sensor_pods: pods(cluster, &format!("sensor-name={SENSOR}")).await?,
+        logs: observer.logs(),
+        consumers: bus.await.map_err(|error| error.to_string()),
+    })
+}
+
+fn invalid(_object: &Value) -> Option<String> {
+    None
+}
+
+/// An object of the lab's namespace; `None` when there is none.
+///
+/// # Errors
+/// [`LookError::Api`].
+pub async fn get(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    name: &str,
+) -> Result<Option<Value>, LookError> {
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client().clone(), cluster.namespace(), resource);
+    let object = api
+        .get_opt(name)
+        .await
+        .map_err(LookError::api("read", format!("{} {name}", resource.kind)))?;
+    Ok(object.and_then(|object| serde_json::to_value(object).ok()))
+}
+
+/// The pods with a label.
+///
+/// # Errors
+/// [`LookError::Api`].
+pub async fn pods(cluster: &Cluster, selector: &str) -> Result<Vec<Value>, LookError> {
+    let api: Api<Pod> = Api::namespaced(cluster.client().clone(), cluster.namespace());
+    let list = api
+        .list(&ListParams::default().labels(selector))
+        .await
+        .map_err(LookError::api("list pods", selector))?;
+    Ok(list
+        .items
+        .into_iter()
+        .filter_map(|pod| serde_json::to_value(pod).ok())
+        .collect())
+}
+
+/// The EventSource answers `/health` whatever the bus does; that is all that is asked here.
+async fn intake(cluster: &Cluster) -> Result<(), String> {
+    let request = Request {
+        method: "GET".to_owned(),
+        path: "/health".to_owned(),
+        headers: Vec::new(),
+        body: Vec::new(),
+        lose_answer: false,
+    };
+    match cluster.send(WEBHOOK_SERVICE, WEBHOOK_PORT, &request).await {
+        Ok(response) if response.status == 200 => Ok(()),
+        Ok(response) => Err(format!(
+            "the EventSource answers /health with {}",
+            response.status
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}

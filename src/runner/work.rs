@@ -1,0 +1,435 @@
+//! Runs one effect after another and answers each with a message.
+//!
+//! Its intent is on disk before an effect gets here. A cancelled effect answers nothing any more.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::applying::rename_dependencies;
+use super::expected::subscriptions;
+use super::facts::{self, Place};
+use super::observer::{Focus, Observer};
+use super::{gate, looking, sending};
+use crate::cluster::{ApplyError, Cluster, Manifest, SendError};
+use crate::evidence::ProbeRun;
+use crate::kinds;
+use crate::lab::{Action, Catalog, GateMode, Probe};
+use crate::session::message::{GateReport, SendOutcome, StepError};
+use crate::session::{Effect, Message};
+
+/// How long a session waits before it says "could not see".
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For an open gate; `None` waits until the learner cancels.
+    pub gate: Option<Duration>,
+    /// For the rows of a stage.
+    pub collect: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            gate: None,
+            collect: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Everything effects need.
+pub struct Worker {
+    pub cluster: Cluster,
+    pub catalog: Arc<Catalog>,
+    /// Folder of the working copies.
+    pub copies: PathBuf,
+    pub observer: Arc<Observer>,
+    pub messages: mpsc::UnboundedSender<(u64, Message)>,
+    pub patience: Patience,
+}
+
+/// An effect with the generation that asked for it.
+pub struct Job {
+    pub generation: u64,
+    pub cancel: CancellationToken,
+    pub effect: Effect,
+}
+
+impl Worker {
+    /// Works until the sender of jobs is dropped.
+    pub async fn run(self, mut jobs: mpsc::UnboundedReceiver<Job>) {
+        while let Some(job) = jobs.recv().await {
+            if job.cancel.is_cancelled() {
+                continue;
+            }
+            let cancel = job.cancel.clone();
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = self.work(job) => {}
+            }
+        }
+    }
+
+    fn answer(&self, generation: u64, message: Message) {
+        // The driver is gone at the end of the session; nobody waits for the answer then.
+        let _ = self.messages.send((generation, message));
+    }
+
+    async fn work(&self, job: Job) {
+        let generation = job.generation;
+        match job.effect {
+            Effect::Apply {
+                lab,
+                stage,
+                attempt,
+                manifests,
+            } => {
+                let result = self.apply(&lab, &stage, attempt, &manifests).await;
+                self.answer(generation, Message::Applied { attempt, result });
+            }
+            Effect::Act { action, .. } => {
+                let result = self.act(action).await;
+                self.answer(generation, Message::Acted { action, result });
+            }
+            Effect::OpenGate {
+                lab,
+                stage,
+                attempt,
+                mode,
+            } => {
+                self.focus(&lab, &stage, attempt).await;
+                self.open_gate(generation, mode).await;
+            }
+            Effect::Send {
+                lab,
+                stage,
+                attempt,
+                trace,
+                probe,
+            } => {
+                let outcome = self
+                    .send(
+                        Place {
+                            lab,
+                            stage,
+                            attempt,
+                            probe: Some(probe.name.clone()),
+                        },
+                        &trace,
+                        &probe,
+                    )
+                    .await;
+                self.answer(
+                    generation,
+                    Message::Sent {
+                        probe: probe.name.clone(),
+                        trace,
+                        outcome,
+                    },
+                );
+            }
+            Effect::Collect {
+                lab,
+                stage,
+                attempt,
+                probes,
+            } => {
+                self.focus(&lab, &stage, attempt).await;
+                let probes = probes
+                    .into_iter()
+                    .map(|(name, trace, _)| ProbeRun {
+                        name,
+                        trace,
+                        attempt,
+                    })
+                    .collect();
+                let complete = self
+                    .observer
+                    .settled(probes, &lab, attempt, self.patience.collect)
+                    .await;
+                self.answer(generation, Message::Collected { complete });
+            }
+            Effect::Snapshot { lab, stage } => {
+                if let Err(error) = self.cluster.snapshot(&format!("{lab}-{stage}")).await {
+                    tracing::warn!(%error, lab, stage, "no snapshot of this stage");
+                }
+            }
+            Effect::Rewind { lab, stage } => {
+                let result = self
+                    .cluster
+                    .rewind(&format!("{lab}-{stage}"))
+                    .await
+                    .map_err(environment);
+                self.answer(generation, Message::Rewound { result });
+            }
+            Effect::Reset { lab } => {
+                let result = self.reset(&lab).await;
+                self.answer(generation, Message::Rewound { result });
+            }
+            Effect::OpenWorkingCopy { manifest } => {
+                if let Err(error) = self.open_copy(&manifest) {
+                    tracing::error!(%error, manifest, "opening the working copy");
+                }
+            }
+            Effect::Checkpoint | Effect::Journal(_) | Effect::CancelWork => {}
+        }
+    }
+
+    async fn apply(
+        &self,
+        lab: &str,
+        stage: &str,
+        attempt: u32,
+        files: &[String],
+    ) -> Result<Vec<String>, StepError> {
+        let mut manifests = Vec::new();
+        for file in files {
+            let text = self.text(file)?;
+            manifests
+                .extend(Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?);
+        }
+        let mut fingerprints = Vec::new();
+        for manifest in &mut manifests {
+            rename_dependencies(manifest, attempt);
+            let applied = self
+                .cluster
+                .apply(manifest)
+                .await
+                .map_err(|error| match &error {
+                    ApplyError::Unavailable { .. } => environment(error),
+                    _ => refused(error.to_string()),
+                })?;
+            tracing::info!(object = manifest.title(), change = ?applied.change, "applied");
+            fingerprints.push(applied.fingerprint.to_string());
+        }
+        self.focus(lab, stage, attempt).await;
+        Ok(fingerprints)
+    }
+
+    /// The working copy, else the lab's own text.
+    fn text(&self, file: &str) -> Result<String, StepError> {
+        match std::fs::read_to_string(self.copies.join(file)) {
+            Ok(text) => Ok(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self
+                .catalog
+                .manifest(file)
+                .map(str::to_owned)
+                .map_err(|error| refused(error.to_string())),
+            Err(error) => Err(environment(format!(
+                "cannot read the working copy {file}: {error}"
+            ))),
+        }
+    }
+
+    fn open_copy(&self, file: &str) -> std::io::Result<()> {
+        let path = self.copies.join(file);
+        if path.exists() {
+            return Ok(());
+        }
+        let text = self.catalog.manifest(file).map_err(std::io::Error::other)?;
+        write_private(&path, text)
+    }
+
+    async fn act(&self, action: Action) -> Result<(), StepError> {
+        let api: Api<Pod> =
+            Api::namespaced(self.cluster.client().clone(), self.cluster.namespace());
+        let list = api
+            .list(&ListParams::default().labels(&format!("sensor-name={}", looking::SENSOR)))
+            .await;
+        let pods =
+            list.map_err(|error| environment(format!("cannot list the Sensor's pods: {error}")))?;
+        let params = match action {
+            Action::DeleteSensorPod => DeleteParams::default(),
+            Action::KillSensorPod => DeleteParams::default().grace_period(0),
+        };
+        for name in pods
+            .items
+            .iter()
+            .filter_map(|pod| pod.metadata.name.as_deref())
+        {
+            match api.delete(name, &params).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => {
+                    return Err(environment(format!("cannot delete pod {name}: {error}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the observer where the session stands, and which consumers the live Sensor must have.
+    async fn focus(&self, lab: &str, stage: &str, attempt: u32) {
+        let sensor = looking::get(&self.cluster, &kinds::sensor(), looking::SENSOR)
+            .await
+            .ok()
+            .flatten();
+        let place = Place {
+            lab: lab.to_owned(),
+            stage: stage.to_owned(),
+            attempt,
+            probe: None,
+        };
+        self.observer.focus(Focus {
+            place,
+            subscriptions: sensor.as_ref().map(subscriptions).unwrap_or_default(),
+        });
+    }
+
+    async fn open_gate(&self, generation: u64, mode: GateMode) {
+        let started = tokio::time::Instant::now();
+        let mut last = GateReport::default();
+        loop {
+            let mut report = self.gate_report(mode).await;
+            gate::carry_since(&mut report, &last, Timestamp::now());
+            if self
+                .patience
+                .gate
+                .is_some_and(|limit| started.elapsed() > limit)
+                && !report.open
+                && report.failed.is_none()
+            {
+                report.failed = Some(gate_timeout(&report));
+            }
+            let ended = report.open || report.failed.is_some();
+            if report != last {
+                self.answer(generation, Message::Gate(report.clone()));
+                last = report;
+            }
+            if ended {
+                return;
+            }
+            tokio::time::sleep(self.cluster.look_interval()).await;
+        }
+    }
+
+    async fn gate_report(&self, mode: GateMode) -> GateReport {
+        match looking::look(&self.cluster, &self.observer, mode).await {
+            Ok(input) => gate::evaluate(&input),
+            Err(error) => gate::could_not_look(&error.to_string()),
+        }
+    }
+
+    async fn send(&self, place: Place, trace: &str, probe: &Probe) -> SendOutcome {
+        let event = self
+            .catalog
+            .lab(&place.lab)
+            .map(|lab| lab.event.clone())
+            .unwrap_or_default();
+        let request = sending::request(probe, &event, place.attempt, trace);
+        let url = self
+            .cluster
+            .service_url(sending::WEBHOOK_SERVICE, sending::WEBHOOK_PORT)
+            .unwrap_or_default();
+        let command = sending::command(&request, &url);
+        self.observer.sent(trace, place.clone());
+        match self
+            .cluster
+            .send(sending::WEBHOOK_SERVICE, sending::WEBHOOK_PORT, &request)
+            .await
+        {
+            Ok(response) => {
+                self.observer.answered(facts::answer(
+                    &place,
+                    trace,
+                    response.status,
+                    &response.body,
+                    &command,
+                ));
+                SendOutcome::Answered {
+                    status: response.status,
+                }
+            }
+            Err(SendError::NotSent(error)) => SendOutcome::NotSent { error },
+            Err(SendError::AnswerLost(error)) => {
+                self.observer
+                    .answered(facts::answer_lost(&place, trace, &error, &command));
+                SendOutcome::Lost { error }
+            }
+        }
+    }
+
+    /// A lab starts over without working copies; on the embedded cluster from its first snapshot.
+    async fn reset(&self, lab: &str) -> Result<(), StepError> {
+        for file in self
+            .catalog
+            .lab(lab)
+            .iter()
+            .flat_map(|lab| &lab.stages)
+            .filter_map(|stage| stage.fix.as_ref())
+            .map(|fix| &fix.manifest)
+        {
+            match std::fs::remove_file(self.copies.join(file)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(environment(format!(
+                        "cannot remove the working copy {file}: {error}"
+                    )));
+                }
+            }
+        }
+        self.cluster
+            .rewind_if_there(&format!("{lab}-0"))
+            .await
+            .map_err(environment)
+    }
+}
+
+fn gate_timeout(report: &GateReport) -> StepError {
+    let waiting: Vec<_> = report
+        .conditions
+        .iter()
+        .filter(|condition| !condition.holds)
+        .map(|condition| format!("{}: {}", condition.name, condition.detail))
+        .collect();
+    StepError {
+        reason: "gate-timeout".to_owned(),
+        text: format!(
+            "the gate did not open in time; still waiting for {}",
+            waiting.join("; ")
+        ),
+        environment: true,
+    }
+}
+
+fn refused(text: String) -> StepError {
+    StepError {
+        reason: "apply-refused".to_owned(),
+        text,
+        environment: false,
+    }
+}
+
+fn environment(error: impl ToString) -> StepError {
+    StepError {
+        reason: "environment".to_owned(),
+        text: error.to_string(),
+        environment: true,
+    }
+}
+
+/// Writes a file of the session (0600) and makes its folder (0700).
+///
+/// # Errors
+/// The file system refused.
+pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::DirBuilderExt as _;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}

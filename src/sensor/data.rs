@@ -1,0 +1,348 @@
+//! Data filters: values at paths of the event's data, compared as regular expressions, booleans or numbers.
+
+use std::borrow::Cow;
+
+use super::explain::{
+    ConditionReport, Found, Group, GroupReport, Operator, Outcome, Reason, Recorder, ValueReport,
+};
+use super::filter::Verdict;
+use super::json::PrefixSet;
+use super::number::{self, parse_bool, parse_float};
+use super::path::Value;
+use super::payload::{Content, Payload, Place, Valid};
+use super::regex::Regex;
+use super::spec::DataSpec;
+
+/// `filters.data`, compiled.
+#[derive(Debug)]
+pub(super) struct DataGroup {
+    conditions: Vec<Condition>,
+    operator: Operator,
+}
+
+impl DataGroup {
+    pub(super) fn compile(specs: &[DataSpec], operator: &str, prefixes: &mut PrefixSet) -> Self {
+        let conditions = specs
+            .iter()
+            .map(|spec| Condition::compile(spec, prefixes))
+            .collect();
+        Self {
+            conditions,
+            operator: Operator::read(operator),
+        }
+    }
+
+    pub(super) fn judge(&self, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {
+        let verdict = if self.conditions.is_empty() {
+            Verdict::passed(Reason::Match)
+        } else {
+            match payload.content() {
+                Content::Absent => Verdict::passed(Reason::NoData),
+                Content::Invalid => Verdict::error(
+                    Reason::InvalidJson,
+                    "data filter error (event data not valid JSON)".to_owned(),
+                ),
+                Content::Json(data) => self.judge_conditions(&data, recorder),
+            }
+        };
+        recorder.group(|conditions| verdict.report(Group::Data, self.operator, conditions));
+        verdict
+    }
+
+    pub(super) fn skip(&self, recorder: &mut impl Recorder) {
+        recorder.group(|_| GroupReport::not_reached(Group::Data, self.operator));
+    }
+
+    fn judge_conditions(&self, data: &Valid<'_, '_>, recorder: &mut impl Recorder) -> Verdict {
+        let mut errors: Vec<String> = Vec::new();
+        let mut first_error = None;
+        for (place, condition) in self.conditions.iter().enumerate() {
+            let (found, judged) = condition.judge(data);
+            let decides = (judged.outcome == Outcome::Passed) == (self.operator == Operator::Or);
+            recorder.condition(|| condition.report(found.as_ref(), &judged, decides));
+            if decides {
+                self.conditions[place + 1..]
+                    .iter()
+                    .for_each(|rest| recorder.condition(|| rest.not_reached()));
+                return judged.into_verdict();
+            }
+            if let Some(error) = judged.error {
+                first_error.get_or_insert(judged.reason);
+                errors.push(error);
+            }
+        }
+        match (self.operator, first_error) {
+            (Operator::And, _) => Verdict::passed(Reason::Match),
+            (Operator::Or, None) => Verdict::failed(Reason::Mismatch),
+            (Operator::Or, Some(reason)) => Verdict::error(
+                reason,
+                format!("data filter errors [{}]", errors.join(" / ")),
+            ),
+        }
+    }
+}
+
+/// What one condition came to, with the error's text as upstream's list of errors has it.
+struct Judged {
+    outcome: Outcome,
+    reason: Reason,
+    error: Option<String>,
+    /// How many values were tried.
+    tried: usize,
+}
+
+impl Judged {
+    fn error(reason: Reason, error: String, tried: usize) -> Self {
+        Self {
+            outcome: Outcome::Error,
+            reason,
+            error: Some(error),
+            tried,
+        }
+    }
+
+    fn into_verdict(self) -> Verdict {
+        match self.error {
+            Some(error) => Verdict::error(self.reason, format!("data filter error ({error})")),
+            None if self.outcome == Outcome::Passed => Verdict::passed(self.reason),
+            None => Verdict::failed(self.reason),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Condition {
+    place: Place,
+    kind: String,
+    comparator: String,
+    values: Vec<String>,
+    matcher: Matcher,
+}
+
+/// Listed values made ready; one that is wrong is an error only when it is reached.
+#[derive(Debug)]
+enum Matcher {
+    Bool(Vec<Result<bool, String>>),
+    Number(Vec<Result<f64, String>>, Comparator),
+    String(Vec<Result<Regex, String>>, Comparator),
+    Unsupported,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Comparator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Unknown,
+}
+
+impl Comparator {
+    fn read(text: &str) -> Self {
+        match text {
+            "" | "=" => Self::Equal,
+            "!=" => Self::NotEqual,
+            "<" => Self::Less,
+            "<=" => Self::LessOrEqual,
+            ">" => Self::Greater,
+            ">=" => Self::GreaterOrEqual,
+            _ => Self::Unknown,
+        }
+    }
+
+    fn compare(self, value: f64, wanted: f64) -> bool {
+        match self {
+            Self::Equal => value == wanted,
+            Self::NotEqual => value != wanted,
+            Self::Less => value < wanted,
+            Self::LessOrEqual => value <= wanted,
+            Self::Greater => value > wanted,
+            Self::GreaterOrEqual => value >= wanted,
+            Self::Unknown => false,
+        }
+    }
+}
+
+impl Condition {
+    fn compile(spec: &DataSpec, prefixes: &mut PrefixSet) -> Self {
+        let comparator = Comparator::read(&spec.comparator);
+        let values = || spec.values.iter();
+        let matcher = match spec.kind.as_str() {
+            "bool" => Matcher::Bool(
+                values()
+                    .map(|text| parse_bool(text.as_bytes()).map_err(|error| error.to_string()))
+                    .collect(),
+            ),
+            "number" => {
+                let numbers = values()
+                    .map(|text| parse_float(text.as_bytes()).map_err(|error| error.to_string()));
+                Matcher::Number(numbers.collect(), comparator)
+            }
+            "string" => Matcher::String(
+                values()
+                    .map(|text| Regex::new(text).map_err(|error| error.to_string()))
+                    .collect(),
+                comparator,
+            ),
+            _ => Matcher::Unsupported,
+        };
+        Self {
+            place: Place::new(&spec.path, prefixes),
+            kind: spec.kind.clone(),
+            comparator: spec.comparator.clone(),
+            values: spec.values.clone(),
+            matcher,
+        }
+    }
+
+    fn judge<'d>(&self, data: &Valid<'d, '_>) -> (Option<Value<'d>>, Judged) {
+        let value = match self.place.find(data) {
+            Ok(value) => value,
+            Err(limit) => {
+                return (
+                    None,
+                    Judged::error(Reason::TooComplex, limit.to_string(), 0),
+                );
+            }
+        };
+        if !value.exists() {
+            let error = format!("path '{}' does not exist", self.place.path());
+            return (None, Judged::error(Reason::MissingPath, error, 0));
+        }
+        let judged = if self.values.is_empty() {
+            Judged::error(Reason::NoValues, "no values specified".to_owned(), 0)
+        } else {
+            self.judge_value(&value)
+        };
+        (Some(value), judged)
+    }
+
+    fn judge_value(&self, value: &Value<'_>) -> Judged {
+        match &self.matcher {
+            Matcher::Bool(wanted) => {
+                let found = value.boolean();
+                first_match(wanted, Reason::BadValue, |wanted| *wanted == found)
+            }
+            Matcher::Number(wanted, comparator) => {
+                let found = value.number();
+                first_match(wanted, Reason::BadValue, |wanted| {
+                    comparator.compare(found, *wanted)
+                })
+            }
+            Matcher::String(patterns, comparator) => {
+                let found = value.text();
+                first_match(patterns, Reason::BadRegex, |pattern| match comparator {
+                    Comparator::Equal => pattern.is_match(&found),
+                    Comparator::NotEqual => !pattern.is_match(&found),
+                    _ => false,
+                })
+            }
+            Matcher::Unsupported => Judged::error(
+                Reason::BadType,
+                format!("unsupported JSON type '{}'", self.kind),
+                0,
+            ),
+        }
+    }
+
+    fn report(&self, found: Option<&Value<'_>>, judged: &Judged, decided: bool) -> ConditionReport {
+        let values = self
+            .values
+            .iter()
+            .enumerate()
+            .map(|(place, value)| ValueReport {
+                value: value.clone(),
+                outcome: if place >= judged.tried {
+                    Outcome::NotReached
+                } else if place + 1 < judged.tried {
+                    Outcome::Failed
+                } else {
+                    judged.outcome
+                },
+            });
+        ConditionReport {
+            found: found.map(|value| self.found(value)),
+            values: values.collect(),
+            outcome: judged.outcome,
+            reason: judged.reason,
+            error: judged.error.clone(),
+            decided,
+            ..self.not_reached()
+        }
+    }
+
+    fn found(&self, value: &Value<'_>) -> Found {
+        let coerced = match self.matcher {
+            Matcher::Bool(_) => Cow::Borrowed(if value.boolean() { "true" } else { "false" }),
+            Matcher::Number(..) => Cow::Owned(number::format_plain(value.number())),
+            Matcher::String(..) | Matcher::Unsupported => {
+                Cow::Owned(String::from_utf8_lossy(&value.text()).into_owned())
+            }
+        };
+        Found {
+            kind: value.kind().as_str(),
+            raw: String::from_utf8_lossy(value.raw()).into_owned(),
+            coerced: coerced.into_owned(),
+        }
+    }
+
+    fn not_reached(&self) -> ConditionReport {
+        let ignored = match self.matcher {
+            Matcher::Bool(_) => !matches!(self.comparator.as_str(), "" | "="),
+            _ => false,
+        };
+        ConditionReport {
+            path: self.place.path().to_owned(),
+            r#type: self.kind.clone(),
+            comparator: if self.comparator.is_empty() {
+                "=".to_owned()
+            } else {
+                self.comparator.clone()
+            },
+            comparator_ignored: ignored,
+            found: None,
+            values: self
+                .values
+                .iter()
+                .map(|value| ValueReport {
+                    value: value.clone(),
+                    outcome: Outcome::NotReached,
+                })
+                .collect(),
+            outcome: Outcome::NotReached,
+            reason: Reason::Mismatch,
+            error: None,
+            decided: false,
+        }
+    }
+}
+
+/// Tries the values in order: the first that matches passes, the first that is wrong is an error.
+fn first_match<T>(
+    wanted: &[Result<T, String>],
+    wrong: Reason,
+    matches: impl Fn(&T) -> bool,
+) -> Judged {
+    for (place, wanted) in wanted.iter().enumerate() {
+        match wanted {
+            Ok(wanted) if matches(wanted) => {
+                return Judged {
+                    outcome: Outcome::Passed,
+                    reason: Reason::Match,
+                    error: None,
+                    tried: place + 1,
+                };
+            }
+            Ok(_) => {}
+            Err(error) => return Judged::error(wrong, error.clone(), place + 1),
+        }
+    }
+    Judged {
+        outcome: Outcome::Failed,
+        reason: Reason::Mismatch,
+        error: None,
+        tried: wanted.len(),
+    }
+}

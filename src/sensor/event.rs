@@ -1,0 +1,43 @@
+//! One event as a Sensor sees it.
+
+use jiff::Timestamp;
+
+/// A CloudEvent: its context attributes and, optionally, its data as raw bytes (JSON for webhook events).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Event {
+    /// Id, new for every arrival.
+    pub id: String,
+    /// Name of the EventSource.
+    pub source: String,
+    /// Name of the event in the EventSource.
+    pub subject: String,
+    /// Kind of the EventSource, such as `webhook`.
+    pub r#type: String,
+    /// Version of the CloudEvents specification, `1.0`.
+    pub specversion: String,
+    /// Media type of the data.
+    pub datacontenttype: String,
+    /// Time of arrival; without one the year 1 counts, as upstream.
+    pub time: Option<Timestamp>,
+    /// Raw data; an event without data passes every filter that looks at data.
+    pub data: Option<Vec<u8>>,
+}
+
+impl Event {
+    /// The context as upstream writes it to JSON, which `contextKey` paths look into; time in whole seconds.
+    #[must_use]
+    pub fn context_json(&self) -> serde_json::Value {
+        let time = self
+            .time
+            .map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        serde_json::json!({
+            "id": self.id,
+            "source": self.source,
+            "specversion": self.specversion,
+            "type": self.r#type,
+            "datacontenttype": self.datacontenttype,
+            "subject": self.subject,
+            "time": time,
+        })
+    }
+}

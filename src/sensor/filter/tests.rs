@@ -1,0 +1,246 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn event(data: &str) -> Event {
+    Event {
+        data: Some(data.as_bytes().to_vec()),
+        r#type: "webhook".into(),
+        ..Event::default()
+    }
+}
+
+fn judge(filters: Value, operator: &str, data: &str) -> Decision {
+    Filter::compile(Some(&filters), operator)
+        .unwrap()
+        .evaluate(&event(data))
+}
+
+fn condition(path: &str, kind: &str, values: &[&str]) -> Value {
+    json!({"path": path, "type": kind, "value": values})
+}
+
+#[test]
+fn no_filters_pass_everything() {
+    let filter = Filter::compile(None, "or").unwrap();
+    assert!(filter.evaluate(&event("not json")).passed);
+    assert!(judge(json!({}), "", "{}").passed);
+    assert!(!judge(json!({}), "or", "{}").passed);
+}
+
+#[test]
+fn a_bad_pattern_counts_only_when_it_is_reached() {
+    assert!(
+        judge(
+            json!({"data": [condition("v", "string", &["^1$", "("])]}),
+            "",
+            r#"{"v":"1"}"#
+        )
+        .passed
+    );
+    let decision = judge(
+        json!({"data": [condition("v", "string", &["(", "^1$"])]}),
+        "",
+        r#"{"v":"1"}"#,
+    );
+    assert_eq!(decision.reason, Reason::BadRegex);
+    assert!(
+        decision
+            .error
+            .unwrap()
+            .text
+            .starts_with("data filter error (error parsing regexp: ")
+    );
+}
+
+#[test]
+fn an_error_in_one_group_drops_what_another_passed() {
+    let filters =
+        json!({"data": [condition("a", "string", &["^1$"])], "time": {"start": "x", "stop": "y"}});
+    let decision = judge(filters, "or", r#"{"a":"1"}"#);
+    assert!(!decision.passed);
+    assert_eq!(decision.reason, Reason::BadTime);
+}
+
+#[test]
+fn wrong_types_are_refused_with_their_place() {
+    let error = Filter::compile(
+        Some(&json!({"data": [{"path": "a", "type": "bool", "value": [true]}]})),
+        "",
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "filters.data[0].value[0]: wants a string, found the boolean true; the controller cannot decode the object"
+    );
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name() {
+    let error = |filters: Value| Filter::compile(Some(&filters), "").unwrap_err().to_string();
+    assert!(
+        error(json!({"exprs": [{"expr": "a", "fields": []}]}))
+            .starts_with("eventlab: filters.exprs is not supported yet")
+    );
+    let template = json!({"data": [condition("a", "string", &["b"]), {"path": "a", "type": "string", "value": ["b"], "template": "{{.Input}}"}]});
+    assert!(error(template).starts_with("eventlab: filters.data[1].template is not supported yet"));
+}
+
+#[test]
+fn the_explanation_names_what_was_found_and_what_decided() {
+    let filters = json!({"data": [condition("b.vip", "bool", &["true"]), condition("b.amount", "number", &["7", "x", "8"])]});
+    let filter = Filter::compile(Some(&filters), "").unwrap();
+    let why = filter.explain(&event(r#"{"b":{"vip":"TRUE","amount":"150 EUR"}}"#));
+    let group = why.deciding_group().unwrap();
+    assert_eq!((group.group, group.outcome), (Group::Data, Outcome::Error));
+    let first = &group.conditions[0];
+    assert_eq!(
+        (first.found.as_ref().unwrap().raw.as_str(), first.outcome),
+        ("\"TRUE\"", Outcome::Passed)
+    );
+    let second = why.deciding_condition().unwrap();
+    assert_eq!(
+        (
+            second.path.as_str(),
+            second.reason,
+            second.found.as_ref().unwrap().coerced.as_str()
+        ),
+        ("b.amount", Reason::BadValue, "0")
+    );
+    let outcomes: Vec<_> = second.values.iter().map(|value| value.outcome).collect();
+    assert_eq!(
+        outcomes,
+        [Outcome::Failed, Outcome::Error, Outcome::NotReached]
+    );
+}
+
+#[test]
+fn the_explanation_says_that_a_bool_ignores_its_comparator() {
+    let filters =
+        json!({"data": [{"path": "v", "type": "bool", "value": ["true"], "comparator": "!="}]});
+    let why = Filter::compile(Some(&filters), "")
+        .unwrap()
+        .explain(&event(r#"{"v":true}"#));
+    assert!(why.passed && why.groups[0].conditions[0].comparator_ignored);
+}
+
+fn spec() -> impl Strategy<Value = Value> {
+    let text = || {
+        proptest::sample::select(vec![
+            "",
+            "a",
+            "a.b",
+            "a.#(b==1)",
+            "@this",
+            "string",
+            "number",
+            "bool",
+            "or",
+            "and",
+            "!=",
+            ">",
+            "1",
+            "(",
+            "^a",
+            "true",
+            "08:00:00",
+            "UTC",
+        ])
+    };
+    let leaf = prop_oneof![
+        text().prop_map(|text| json!(text)),
+        any::<bool>().prop_map(|flag| json!(flag)),
+        Just(Value::Null),
+        any::<i32>().prop_map(|number| json!(number))
+    ];
+    let keys = proptest::sample::select(vec![
+        "data",
+        "context",
+        "time",
+        "exprs",
+        "script",
+        "dataLogicalOperator",
+        "path",
+        "type",
+        "value",
+        "comparator",
+        "start",
+        "stop",
+        "timezone",
+    ]);
+    leaf.prop_recursive(4, 32, 4, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+            proptest::collection::vec((keys.clone(), inner), 0..5).prop_map(|members| {
+                Value::Object(
+                    members
+                        .into_iter()
+                        .map(|(key, value)| (key.to_owned(), value))
+                        .collect(),
+                )
+            }),
+        ]
+    })
+}
+
+fn good_spec() -> impl Strategy<Value = Value> {
+    let paths = || {
+        proptest::sample::select(vec![
+            "a",
+            "a.b",
+            "b.0",
+            "a.*",
+            "b.#",
+            "b.#(a>1)#.a",
+            "@this",
+            "nope",
+            "a.@keys",
+            "b.#.a",
+        ])
+    };
+    let kinds = || proptest::sample::select(vec!["string", "number", "bool", "text"]);
+    let values = || {
+        proptest::collection::vec(
+            proptest::sample::select(vec!["1", "true", "^a$", "(", ".*", "0"]),
+            0..3,
+        )
+    };
+    let comparators = || proptest::sample::select(vec!["", "=", "!=", ">", ">=", "<", "<=", "=="]);
+    let one = (paths(), kinds(), values(), comparators())
+        .prop_map(|(path, kind, value, comparator)| json!({"path": path, "type": kind, "value": value, "comparator": comparator}));
+    (
+        proptest::collection::vec(one, 0..4),
+        proptest::sample::select(vec!["", "or", "and"]),
+        any::<bool>(),
+    )
+        .prop_map(|(data, operator, timed)| {
+            let mut spec = json!({"data": data, "dataLogicalOperator": operator});
+            if timed {
+                spec["time"] = json!({"start": "25:00:00", "stop": "1:00:00"});
+            }
+            spec
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn any_spec_compiles_or_is_refused(filters in spec(), operator in "or|and|OR|", data: Vec<u8>) {
+        if let Ok(filter) = Filter::compile(Some(&filters), &operator) {
+            let _ = filter.evaluate(&Event { data: Some(data), ..Event::default() });
+        }
+    }
+
+    #[test]
+    fn the_explanation_tells_the_decision(
+        filters in good_spec(),
+        operator in "or|and|",
+        data in proptest::sample::select(vec![r#"{"a":{"b":1},"b":[{"a":1},{"a":2}]}"#, r#"{"a":"a","b":["1"]}"#, "[]", "{", "\"a\"", "null"]),
+    ) {
+        let filter = Filter::compile(Some(&filters), &operator).unwrap();
+        let decision = filter.evaluate(&event(data));
+        let why = filter.explain(&event(data));
+        prop_assert_eq!((why.passed, why.reason, why.error), (decision.passed, decision.reason, decision.error.map(|error| error.text)));
+    }
+}

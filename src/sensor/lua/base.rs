@@ -1,0 +1,163 @@
+//! Numbers from text and text from numbers, chunks from text, `table.concat`, `math.random`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mlua::{Lua, LuaString, MultiValue, Table, Value};
+
+use super::budget::{Budget, MAX_TEXT};
+use super::value::{Text, bad_argument, integer_or, number, number_text};
+use crate::sensor::number::parse_float;
+
+/// Puts into `internal` what the prelude builds on.
+pub(super) fn install(lua: &Lua, internal: &Table, budget: &Arc<Budget>) -> mlua::Result<()> {
+    internal.raw_set(
+        "number_text",
+        lua.create_function(|_, n: f64| Ok(number_text(n)))?,
+    )?;
+    internal.raw_set(
+        "tonumber",
+        lua.create_function(|_, args: (Value, Value)| to_number(&args))?,
+    )?;
+    let own = budget.clone();
+    internal.raw_set(
+        "exhausted",
+        lua.create_function(move |_, ()| Ok(own.exhausted()))?,
+    )?;
+    let own = budget.clone();
+    internal.raw_set(
+        "loadstring",
+        lua.create_function(move |lua, args: (Value, Value)| load(lua, &own, &args))?,
+    )?;
+    let own = budget.clone();
+    let concat = move |lua: &Lua, args: (Table, Value, Value, Value)| concat(lua, &own, &args);
+    internal.raw_set("concat", lua.create_function(concat)?)?;
+    let state = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
+    internal.raw_set(
+        "random",
+        lua.create_function(move |_, args: (Option<f64>, Option<f64>)| random(&state, args))?,
+    )
+}
+
+/// Reads a number as gopher-lua's `tonumber`: text without a point is a whole number only, so `1e2` is none.
+fn to_number((value, base): &(Value, Value)) -> mlua::Result<Option<f64>> {
+    if let Some(number) = number(value) {
+        return Ok(Some(number));
+    }
+    let text = match value {
+        Value::String(text) => text,
+        Value::Nil => {
+            return Err(mlua::Error::runtime(
+                "bad argument #1 to 'tonumber' (value expected)",
+            ));
+        }
+        _ => return Ok(None),
+    };
+    let Ok(text) = text.to_str() else {
+        return Ok(None);
+    };
+    let text = text.trim_matches([' ', '\n', '\t']);
+    if text.contains('.') {
+        return Ok(parse_float(text.as_bytes()).ok());
+    }
+    let no_base = matches!(base, Value::Nil);
+    let base = integer_or(base, 10, 2, "tonumber")?;
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let (text, base) = match hexadecimal {
+        Some(digits) if no_base => (digits, 16),
+        _ => (text, base),
+    };
+    let base = u32::try_from(base)
+        .ok()
+        .filter(|base| (2..=36).contains(base));
+    Ok(base
+        .and_then(|base| i64::from_str_radix(text, base).ok())
+        .map(|n| n as f64))
+}
+
+/// Compiles source text; bytecode is refused, as made-up bytecode breaks the machine that runs it.
+fn load(lua: &Lua, budget: &Budget, (source, name): &(Value, Value)) -> mlua::Result<MultiValue> {
+    let source = Text::argument(source, 1, "loadstring")?;
+    let source = source.bytes();
+    budget.charge_text(4 * source.len())?;
+    let name = match name {
+        Value::String(name) => name.to_string_lossy(),
+        _ => "=<string>".to_string(),
+    };
+    let chunk = lua
+        .load(&*source)
+        .set_name(name)
+        .set_mode(mlua::chunk::ChunkMode::Text);
+    Ok(match chunk.into_function() {
+        Ok(function) => MultiValue::from_iter([Value::Function(function)]),
+        Err(mlua::Error::MemoryError(message)) => return Err(mlua::Error::MemoryError(message)),
+        Err(error) => {
+            let message = lua.create_string(super::message_of(&error))?;
+            MultiValue::from_iter([Value::Nil, Value::String(message)])
+        }
+    })
+}
+
+fn concat(
+    lua: &Lua,
+    budget: &Budget,
+    (table, separator, from, to): &(Table, Value, Value, Value),
+) -> mlua::Result<LuaString> {
+    let separator = match separator {
+        Value::Nil => None,
+        value => Some(Text::argument(value, 2, "concat")?),
+    };
+    let length = i64::try_from(table.raw_len()).unwrap_or(i64::MAX);
+    let (from, to) = (
+        integer_or(from, 1, 3, "concat")?,
+        integer_or(to, length, 4, "concat")?,
+    );
+    let mut out = Vec::new();
+    for index in from..=to {
+        budget.charge(1)?;
+        let value: Value = table.raw_get(index)?;
+        let text = Text::argument(&value, 1, "concat").map_err(|_| {
+            let kind = super::value::type_name(&value);
+            mlua::Error::runtime(format!(
+                "invalid value ({kind}) at index {index} in table for 'concat'"
+            ))
+        })?;
+        out.extend_from_slice(&text.bytes());
+        if let (Some(separator), true) = (&separator, index < to) {
+            out.extend_from_slice(&separator.bytes());
+        }
+        if out.len() > MAX_TEXT {
+            return Err(mlua::Error::runtime("resulting string too large"));
+        }
+    }
+    budget.charge_text(out.len())?;
+    lua.create_string(out)
+}
+
+fn random(state: &AtomicU64, (low, high): (Option<f64>, Option<f64>)) -> mlua::Result<f64> {
+    let mut bits = state.load(Ordering::Relaxed);
+    bits ^= bits << 13;
+    bits ^= bits >> 7;
+    bits ^= bits << 17;
+    state.store(bits, Ordering::Relaxed);
+    let fraction = (bits >> 11) as f64 / (1u64 << 53) as f64;
+    let (low, high) = match (low, high) {
+        (None, _) => return Ok(fraction),
+        (Some(high), None) => (1.0, high.floor()),
+        (Some(low), Some(high)) => (low.floor(), high.floor()),
+    };
+    if low > high || low.is_nan() || high.is_nan() {
+        return Err(mlua::Error::runtime(
+            "bad argument to 'random' (interval is empty)",
+        ));
+    }
+    Ok(low + (fraction * (high - low + 1.0)).floor())
+}
+
+/// Checks that an argument is a table, for functions of the prelude.
+pub(super) fn check_table(value: &Value, position: usize, function: &str) -> mlua::Result<()> {
+    match value {
+        Value::Table(_) => Ok(()),
+        value => Err(bad_argument(position, function, "table", value)),
+    }
+}

@@ -1,0 +1,138 @@
+//! A Lua 5.1 machine for untrusted scripts: libraries as gopher-lua answers, every loop counted.
+//!
+//! Called from `script` alone: [`Machine::new`], [`Machine::load`] and [`Machine::decide`].
+
+mod base;
+pub(super) mod budget;
+mod pattern;
+mod strings;
+mod system;
+mod value;
+
+use std::sync::Arc;
+
+use mlua::chunk::ChunkMode;
+use mlua::debug::HookTriggers;
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, VmState};
+
+use budget::Budget;
+
+/// Instructions between two looks at the budget. At 1,000 a loop of library calls overran ten times further.
+const INSTRUCTIONS_PER_CHECK: u32 = 100;
+/// Memory that one event may take beyond what the machine holds, in bytes.
+const MEMORY: usize = 8 << 20;
+/// Memory for an event's own data while it is turned into tables, in bytes.
+const EVENT_MEMORY: usize = 64 << 20;
+
+/// One Lua state with its libraries.
+pub(super) struct Machine {
+    lua: Lua,
+    budget: Arc<Budget>,
+    run: Function,
+    /// `{__index = globals}`, for an environment that takes an event's globals with it.
+    inherits: Table,
+}
+
+impl Machine {
+    /// Makes a state with the libraries of a script filter and none that reaches outside.
+    pub fn new() -> mlua::Result<Self> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::default())?;
+        let budget = Arc::new(Budget::new());
+        let own = budget.clone();
+        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_CHECK);
+        lua.set_global_hook(triggers, move |_, _| {
+            own.charge(INSTRUCTIONS_PER_CHECK as usize)?;
+            Ok(VmState::Continue)
+        })?;
+        budget.start();
+        let run = install(&lua, &budget)?;
+        let inherits = lua.create_table()?;
+        inherits.raw_set("__index", lua.globals())?;
+        Ok(Self {
+            lua,
+            budget,
+            run,
+            inherits,
+        })
+    }
+
+    /// Compiles a script.
+    pub fn load(&self, source: &str) -> mlua::Result<Function> {
+        self.lua
+            .load(source)
+            .set_name("=<string>")
+            .set_mode(ChunkMode::Text)
+            .into_function()
+    }
+
+    /// Runs a script on an event that `convert` turns into a table; says whether its last value was `true`.
+    ///
+    /// With `fresh_globals` what the script sets is gone afterwards; without, it stays in the state.
+    pub fn decide<E: From<mlua::Error>>(
+        &self,
+        script: &Function,
+        fresh_globals: bool,
+        convert: impl FnOnce(&Lua) -> Result<Table, E>,
+        large: bool,
+    ) -> Result<bool, E> {
+        // Without a limit the conversion skips a protected call per value; a large event is bounded instead.
+        self.lua.set_memory_limit(if large {
+            self.lua.used_memory() + EVENT_MEMORY
+        } else {
+            0
+        })?;
+        let event = convert(&self.lua)?;
+        if fresh_globals {
+            let environment = self.lua.create_table()?;
+            environment.raw_set("event", event)?;
+            environment.set_metatable(Some(self.inherits.clone()))?;
+            script.set_environment(environment)?;
+        } else {
+            self.lua.globals().raw_set("event", event)?;
+        }
+        self.lua.set_memory_limit(self.lua.used_memory() + MEMORY)?;
+        self.budget.start();
+        Ok(self.run.call(script)?)
+    }
+
+    /// Says whether the last event used up its budget.
+    pub fn exhausted(&self) -> bool {
+        self.budget.exhausted()
+    }
+}
+
+/// Replaces and adds library functions; returns the prelude's function that runs a script.
+fn install(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Function> {
+    let globals = lua.globals();
+    let internal = lua.create_table()?;
+    strings::install(lua, &globals.raw_get("string")?, &internal, budget)?;
+    base::install(lua, &internal, budget)?;
+    let os = lua.create_table()?;
+    system::install(lua, &os)?;
+    globals.raw_set("os", os)?;
+    internal.raw_set("stopped", budget::STOPPED)?;
+    internal.raw_set("largest", f64::MAX)?;
+    let check = |_: &Lua, (value, position, function): (mlua::Value, usize, String)| {
+        base::check_table(&value, position, &function)
+    };
+    internal.raw_set("check_table", lua.create_function(check)?)?;
+    lua.load(include_str!("prelude.lua"))
+        .set_name("=[library]")
+        .set_mode(ChunkMode::Text)
+        .call(internal)
+}
+
+/// Returns the message of an error as a script would see it, without the stack.
+pub(super) fn message_of(error: &mlua::Error) -> String {
+    let text = match error {
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        mlua::Error::RuntimeError(message) | mlua::Error::MemoryError(message) => message.clone(),
+        mlua::Error::CallbackError { cause, .. } => message_of(cause),
+        other => other.to_string(),
+    };
+    match text.find("\nstack traceback:") {
+        Some(end) => text[..end].to_string(),
+        None => text,
+    }
+}

@@ -1,0 +1,285 @@
+//! Trigger parameters: values out of events, written into the object that a trigger submits.
+//!
+//! From above: [`apply`], or [`Parameters::decode`] once and [`Parameters::apply`] for every execution.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::decode::{DecodeError, Node};
+use super::event::Event;
+use super::go_json;
+use super::json;
+use super::path::{self, Kind, LimitExceeded};
+use super::set::{Insert, SetError, set};
+
+/// Events by the name of the dependency that they satisfied.
+pub type Events = BTreeMap<String, Event>;
+
+/// Why parameters cannot be applied; the trigger then fails.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// A field of a parameter has a type that the controller could not decode.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A parameter without `src`, which validation refuses.
+    #[error("parameter source can't be empty")]
+    NoSource,
+    /// Neither the key nor a default gives a value.
+    #[error("unable to resolve '{0}' parameter value. err: <nil>")]
+    Unresolved(String),
+    /// The event's data cannot be looked into, and there is no default.
+    #[error("{0}")]
+    Payload(String),
+    /// An operation that does not exist.
+    #[error("unsupported trigger parameter operation: {0}")]
+    Operation(String),
+    /// The value cannot be written at the destination.
+    #[error(transparent)]
+    Set(#[from] SetError),
+    /// The key or destination asks for too much work.
+    #[error(transparent)]
+    TooComplex(#[from] LimitExceeded),
+    /// The result is not JSON any more.
+    #[error("the object with its parameters is not valid JSON: {0}")]
+    Result(String),
+    /// Something that upstream can do and this program cannot yet.
+    #[error("eventlab: {0} is not supported yet; use a key or a value instead")]
+    Unsupported(String),
+}
+
+/// A list of parameters, decoded.
+#[derive(Debug, Clone, Default)]
+pub struct Parameters {
+    list: Vec<Parameter>,
+}
+
+#[derive(Debug, Clone)]
+struct Parameter {
+    source: Option<Source>,
+    dest: String,
+    operation: String,
+}
+
+#[derive(Debug, Clone)]
+struct Source {
+    dependency: String,
+    context_key: String,
+    data_key: String,
+    value: Option<String>,
+    use_raw_data: bool,
+}
+
+/// Applies a list of parameters to an object.
+///
+/// # Errors
+/// [`ParameterError`], with upstream's text where upstream has one.
+pub fn apply(parameters: &Value, events: &Events, object: &Value) -> Result<Value, ParameterError> {
+    Parameters::decode(parameters)?.apply(events, object)
+}
+
+impl Parameters {
+    /// Reads a list of parameters; `null` is an empty list.
+    ///
+    /// # Errors
+    /// [`ParameterError::Decode`] for wrong types, [`ParameterError::Unsupported`] for templates.
+    pub fn decode(list: &Value) -> Result<Self, ParameterError> {
+        let wrapped = serde_json::json!({ "parameters": list });
+        Self::of(&Node::new(&wrapped, ""), "parameters")
+    }
+
+    pub(super) fn of(owner: &Node<'_>, name: &str) -> Result<Self, ParameterError> {
+        let items = owner.list(name)?.unwrap_or_default();
+        let list = items
+            .iter()
+            .filter(|item| !item.value().is_null())
+            .map(Parameter::decode)
+            .collect::<Result<_, _>>()?;
+        Ok(Self { list })
+    }
+
+    /// Whether there is nothing to apply.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Applies the parameters in order.
+    ///
+    /// # Errors
+    /// [`ParameterError`] of the first parameter that cannot be applied.
+    pub fn apply(&self, events: &Events, object: &Value) -> Result<Value, ParameterError> {
+        let mut json = go_json::to_vec(object);
+        for parameter in &self.list {
+            json = parameter.apply(events, json)?;
+        }
+        // Like Go's decoder, take every byte that is not UTF-8 for U+FFFD.
+        let text = String::from_utf8_lossy(&json);
+        let mut result = serde_json::from_str(&text)
+            .map_err(|error| ParameterError::Result(error.to_string()))?;
+        go_json::as_kubernetes_decodes(&mut result);
+        Ok(result)
+    }
+}
+
+impl Parameter {
+    fn decode(node: &Node<'_>) -> Result<Self, ParameterError> {
+        let source = node
+            .object("src")?
+            .as_ref()
+            .map(Source::decode)
+            .transpose()?;
+        Ok(Self {
+            source,
+            dest: node.text("dest")?,
+            operation: node.text("operation")?,
+        })
+    }
+
+    fn apply(&self, events: &Events, json: Vec<u8>) -> Result<Vec<u8>, ParameterError> {
+        let source = self.source.as_ref().ok_or(ParameterError::NoSource)?;
+        let Some(mut value) = source.resolve(events)? else {
+            return Ok(json);
+        };
+        match self.operation.as_str() {
+            "" | "overwrite" => {}
+            "append" | "prepend" => self.join(&json, &mut value)?,
+            other => return Err(ParameterError::Operation(other.to_owned())),
+        }
+        let insert = if value.raw && source.use_raw_data {
+            Insert::Raw(&value.text)
+        } else {
+            Insert::Text(&value.text)
+        };
+        Ok(set(&json, self.dest.as_bytes(), insert)?)
+    }
+
+    /// Puts the value behind or before the text that stands at the destination.
+    fn join(&self, json: &[u8], value: &mut Resolved) -> Result<(), ParameterError> {
+        let current = path::get(json, self.dest.as_bytes())?;
+        if !current.exists() {
+            return Ok(());
+        }
+        let current = current.text().into_owned();
+        value.raw = false;
+        if self.operation == "append" {
+            value.text.splice(0..0, current);
+        } else {
+            value.text.extend_from_slice(&current);
+        }
+        Ok(())
+    }
+}
+
+/// A parameter's value.
+struct Resolved {
+    text: Vec<u8>,
+    /// It may be written without quotes, if `useRawData` asks for that.
+    raw: bool,
+}
+
+impl Resolved {
+    fn text(text: impl Into<Vec<u8>>) -> Self {
+        Self {
+            text: text.into(),
+            raw: false,
+        }
+    }
+}
+
+impl Source {
+    fn decode(node: &Node<'_>) -> Result<Self, ParameterError> {
+        for template in ["dataTemplate", "contextTemplate"] {
+            if !node.text(template)?.is_empty() {
+                return Err(ParameterError::Unsupported(format!(
+                    "{}.{template}",
+                    node.path()
+                )));
+            }
+        }
+        Ok(Self {
+            dependency: node.text("dependencyName")?,
+            context_key: node.text("contextKey")?,
+            data_key: node.text("dataKey")?,
+            value: node.optional_text("value")?,
+            use_raw_data: node.flag("useRawData")?,
+        })
+    }
+
+    /// The value, or `None` where the dependency has no event and no default: nothing is written then.
+    fn resolve(&self, events: &Events) -> Result<Option<Resolved>, ParameterError> {
+        let default = self
+            .value
+            .as_ref()
+            .map(|value| Resolved::text(value.as_bytes()));
+        let Some(event) = events.get(&self.dependency) else {
+            return Ok(default);
+        };
+        if self.context_key.is_empty() && self.data_key.is_empty() {
+            return Ok(Some(
+                default.unwrap_or_else(|| Resolved::text(whole_event(event))),
+            ));
+        }
+        let (payload, key) = if self.data_key.is_empty() {
+            (
+                Ok(go_json::to_vec_in_order(&event.context_json())),
+                &self.context_key,
+            )
+        } else {
+            (data_json(event), &self.data_key)
+        };
+        let payload = match (payload, default) {
+            (Ok(payload), _) => payload,
+            (Err(error @ ParameterError::Unsupported(_)), _) | (Err(error), None) => {
+                return Err(error);
+            }
+            (Err(_), Some(default)) => return Ok(Some(default)),
+        };
+        match (value_at(&payload, key)?, &self.value) {
+            (Some(value), _) => Ok(Some(value)),
+            (None, Some(value)) => Ok(Some(Resolved::text(value.as_bytes()))),
+            (None, None) => Err(ParameterError::Unresolved(self.dependency.clone())),
+        }
+    }
+}
+
+/// The event as upstream writes it to JSON, data in base64.
+fn whole_event(event: &Event) -> Vec<u8> {
+    let data = event.data.as_ref().map(|data| STANDARD.encode(data));
+    go_json::to_vec_in_order(&serde_json::json!({ "context": event.context_json(), "data": data }))
+}
+
+fn data_json(event: &Event) -> Result<Vec<u8>, ParameterError> {
+    match event.datacontenttype.as_str() {
+        "application/json" => match &event.data {
+            Some(data) if json::is_valid(data) => Ok(data.clone()),
+            _ => Err(ParameterError::Payload(
+                "event data is not valid JSON".to_owned(),
+            )),
+        },
+        "application/yaml" => Err(ParameterError::Unsupported(
+            "event data of type application/yaml".to_owned(),
+        )),
+        other => Err(ParameterError::Payload(format!(
+            "unsupported event content type: {other}"
+        ))),
+    }
+}
+
+/// The value at a key: objects, arrays and null as JSON, everything else as text.
+fn value_at(payload: &[u8], key: &str) -> Result<Option<Resolved>, ParameterError> {
+    let value = path::get(payload, key.as_bytes())?;
+    if !value.exists() {
+        return Ok(None);
+    }
+    let text = match value.kind() {
+        Kind::Json | Kind::Null => value.raw().to_vec(),
+        _ => value.text().into_owned(),
+    };
+    Ok(Some(Resolved {
+        text,
+        raw: value.kind() != Kind::String,
+    }))
+}

@@ -1,0 +1,177 @@
+//! Script filters: Lua 5.1 over the event's data, as Argo Events runs them on gopher-lua.
+//!
+//! Called from above: [`Script::compile`] and [`Script::evaluate`]. The script sees the data as global `event`; the event
+//! passes if the last value that the script returns is the boolean `true`. Every event starts afresh, and no script
+//! runs, allocates or recurses without bound.
+
+mod event;
+mod guard;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+
+use mlua::Function;
+
+use crate::sensor::lua::{Machine, message_of};
+
+/// Longest script, in bytes.
+const MAX_SOURCE: usize = 256 << 10;
+/// States kept for later events.
+const MAX_IDLE: usize = 4;
+/// Event data of more bytes is converted under a memory limit.
+const LARGE_EVENT: usize = 256 << 10;
+/// Stack for scripts that may use coroutines: each of them recurses in C by itself.
+const COROUTINE_STACK: usize = 64 << 20;
+
+/// Why a script filter has no verdict.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptError {
+    /// The script is not Lua 5.1.
+    #[error("{0}")]
+    Syntax(String),
+    /// The script raised an error.
+    #[error("{0}")]
+    Runtime(String),
+    /// The script was stopped.
+    #[error("script stopped: one event took too many steps; do less work per event")]
+    Stopped,
+    /// The script asked for too much memory.
+    #[error(
+        "script stopped: one event needs more memory than 8 MiB; keep less text and smaller tables"
+    )]
+    Memory,
+    /// The event's data is no JSON object.
+    #[error("{0}")]
+    Data(String),
+    /// The engine failed.
+    #[error("run the script: {0}; report this script")]
+    Engine(String),
+}
+
+impl From<mlua::Error> for ScriptError {
+    fn from(error: mlua::Error) -> Self {
+        let mut cause = &error;
+        while let mlua::Error::CallbackError { cause: inner, .. } = cause {
+            cause = inner;
+        }
+        match cause {
+            mlua::Error::SyntaxError { .. } => Self::Syntax(message_of(cause)),
+            mlua::Error::MemoryError(_) => Self::Memory,
+            cause => Self::Runtime(message_of(cause)),
+        }
+    }
+}
+
+/// A compiled script filter; shared between threads, each of which takes a state of its own.
+#[derive(Debug)]
+pub struct Script {
+    source: String,
+    reusable: bool,
+    idle: Mutex<Vec<Loaded>>,
+}
+
+struct Loaded {
+    machine: Machine,
+    script: Function,
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Loaded")
+    }
+}
+
+impl Loaded {
+    fn new(source: &str) -> Result<Self, ScriptError> {
+        let machine = Machine::new().map_err(|error| ScriptError::Engine(message_of(&error)))?;
+        let script = machine.load(source)?;
+        Ok(Self { machine, script })
+    }
+
+    fn decide(&self, fresh_globals: bool, data: &[u8]) -> Result<bool, ScriptError> {
+        let large = data.len() > LARGE_EVENT;
+        let convert = |lua: &mlua::Lua| event::to_table(lua, data);
+        let decided = self
+            .machine
+            .decide(&self.script, fresh_globals, convert, large);
+        match decided {
+            Err(_) if self.machine.exhausted() => Err(ScriptError::Stopped),
+            decided => decided,
+        }
+    }
+}
+
+impl Script {
+    /// Compiles a script.
+    ///
+    /// # Errors
+    /// [`ScriptError::Syntax`] with Lua's message.
+    pub fn compile(source: &str) -> Result<Self, ScriptError> {
+        if source.len() > MAX_SOURCE {
+            let text = format!("script is longer than {MAX_SOURCE} bytes; shorten it");
+            return Err(ScriptError::Syntax(text));
+        }
+        let loaded = guarded(|| Loaded::new(source))?;
+        let reusable = guard::leaves_nothing(source);
+        let idle = if reusable { vec![loaded] } else { Vec::new() };
+        Ok(Self {
+            source: source.to_string(),
+            reusable,
+            idle: Mutex::new(idle),
+        })
+    }
+
+    /// Runs the script on an event's data, which is valid JSON; says whether the event passes.
+    ///
+    /// # Errors
+    /// The script's own error, a limit, or data that is neither an object nor `null`.
+    pub fn evaluate(&self, data: &[u8]) -> Result<bool, ScriptError> {
+        if !self.reusable {
+            return self.evaluate_alone(data);
+        }
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let loaded = match idle {
+            Some(loaded) => loaded,
+            None => guarded(|| Loaded::new(&self.source))?,
+        };
+        let decided = guarded(|| loaded.decide(true, data));
+        if !matches!(
+            decided,
+            Err(ScriptError::Stopped | ScriptError::Memory | ScriptError::Engine(_))
+        ) {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < MAX_IDLE {
+                idle.push(loaded);
+            }
+        }
+        decided
+    }
+
+    /// Runs on a new state and a deep stack.
+    fn evaluate_alone(&self, data: &[u8]) -> Result<bool, ScriptError> {
+        let run = || guarded(|| Loaded::new(&self.source)?.decide(false, data));
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new()
+                .name("script".to_string())
+                .stack_size(COROUTINE_STACK);
+            let running = thread
+                .spawn_scoped(scope, run)
+                .map_err(|error| ScriptError::Engine(error.to_string()))?;
+            running
+                .join()
+                .unwrap_or_else(|_| Err(ScriptError::Engine("it failed".to_string())))
+        })
+    }
+}
+
+/// Turns a panic of the engine, which would be a mistake in it, into an error.
+fn guarded<T>(run: impl FnOnce() -> Result<T, ScriptError>) -> Result<T, ScriptError> {
+    catch_unwind(AssertUnwindSafe(run))
+        .unwrap_or_else(|_| Err(ScriptError::Engine("it failed".to_string())))
+}

@@ -1,0 +1,334 @@
+//! Hostile scripts end, and nothing of one event reaches the next.
+
+use proptest::prelude::*;
+
+use super::{Script, ScriptError};
+
+fn run(source: &str, data: &str) -> Result<bool, ScriptError> {
+    Script::compile(source)?.evaluate(data.as_bytes())
+}
+
+fn passes(source: &str) -> bool {
+    run(source, "{}") == Ok(true)
+}
+
+/// Runs scripts that only the limits can end.
+fn all_end(sources: &[&str]) {
+    for source in sources {
+        let result = run(source, "{}");
+        assert!(result.is_err(), "{source}: {result:?}");
+    }
+}
+
+#[test]
+fn loops_are_stopped() {
+    let stopped = [
+        "while true do end",
+        "repeat until false",
+        "local function f() return f() end return f()",
+        "while true do pcall(function() while true do end end) end",
+        "while true do pcall(error) end",
+        "return xpcall(function() while true do end end, function() return true end)",
+        "return xpcall(function() while true do end end, function() while true do end end)",
+        "return pcall(pcall, pcall, function() while true do end end)",
+        "coroutine.wrap(function() while true do end end)()",
+        "while true do coroutine.wrap(function() while true do end end)() end",
+        "local co = coroutine.create(function() while true do coroutine.yield() end end) while true do coroutine.resume(co) end",
+        "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
+        "local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
+        "for w in string.gmatch(('a'):rep(1000), 'a') do while true do end end",
+        "return (string.gsub(('a'):rep(100000), 'a', function() while true do end end))",
+        "while true do loadstring('return 1')() end",
+        "load(function() return ' ' end)",
+        "while true do os.date('%Y') end",
+    ];
+    for source in stopped {
+        let result = run(source, "{}");
+        let expected = matches!(
+            result,
+            Err(ScriptError::Stopped | ScriptError::Memory | ScriptError::Runtime(_))
+        );
+        assert!(expected, "{source}: {result:?}");
+    }
+    assert_eq!(run("while true do end", "{}"), Err(ScriptError::Stopped));
+    assert_eq!(
+        run("pcall(function() while true do end end) return true", "{}"),
+        Err(ScriptError::Stopped)
+    );
+    let caught = "coroutine.resume(coroutine.create(function() while true do end end)) return true";
+    assert_eq!(run(caught, "{}"), Err(ScriptError::Stopped));
+}
+
+#[test]
+fn patterns_are_stopped() {
+    all_end(&[
+        "return string.find(string.rep('a', 60000), '.-.-.-.-b')",
+        "return ('a'):rep(3000):find('.-.-.-b')",
+        "return ('a'):rep(60000):match('.-.-.-.-b')",
+        "return ('a'):rep(60000):gsub('.-.-.-.-b', '')",
+        "for w in ('a'):rep(60000):gmatch('.-.-.-.-b') do end",
+        "return ('a'):rep(60000):find(('a?'):rep(40000))",
+        "while true do ('a'):rep(1000000):find('b', 1, true) end",
+        "local s = ('a'):rep(1000000) .. 'b' while true do s:find(s, 1, true) end",
+        "return ('('):rep(100000):find(('%b()'):rep(1000))",
+        "return ('a'):find('[a')",
+        "return ('a'):find('%')",
+    ]);
+}
+
+#[test]
+fn library_loops_are_stopped() {
+    all_end(&[
+        "local t = {} for i = 1, 400000 do t[i] = -i end while true do table.sort(t) end",
+        "local t = {} for i = 1, 1000 do t[i] = i end while true do table.sort(t, function() return true end) end",
+        "local s = ('a'):rep(3000000) while true do s:upper() end",
+        "local s = ('a'):rep(3000000) while true do s:reverse() end",
+        "local t = {} for i = 1, 100000 do t[i] = 'a' end while true do table.concat(t) end",
+        "local t = {} for i = 1, 100000 do t[i] = 'a' end while true do table.insert(t, 1, 'a') end",
+        "local t = {} for i = 1, 100000 do t[i] = 'a' end while true do table.maxn(t) end",
+        "while true do tonumber('12345678901234567890') end",
+        "while true do string.format('%99999d', 1) end",
+        "local s = ('a'):rep(3000000) while true do local x = s .. s end",
+        "while true do unpack({}, 1, 7000) end",
+    ]);
+}
+
+#[test]
+fn memory_is_bounded() {
+    assert_eq!(
+        run("local t = {} for i = 1, 1e9 do t[i] = i end", "{}"),
+        Err(ScriptError::Memory)
+    );
+    assert_eq!(
+        run("local s = 'a' while true do s = s .. s end", "{}"),
+        Err(ScriptError::Memory)
+    );
+    all_end(&[
+        "local t = {} for i = 1, 1e9 do t[i] = {} end",
+        "return (''):rep(2^31 - 1) == 'a' or error('empty')",
+        "return ('a'):rep(2^31 - 1)",
+        "return ('a'):rep(1e300)",
+        "local t = {} for i = 1, 1000 do t[i] = ('a'):rep(1000000) end return table.concat(t)",
+        "local s = ('a'):rep(1000000) return (s:gsub('a', s))",
+        "while true do pcall(function() local t = {} for i = 1, 1e9 do t[i] = i end end) end",
+        "return string.format('%999999d', 1):rep(100)",
+        "local t = {} while true do t = {t, coroutine.create(function() end)} end",
+    ]);
+}
+
+#[test]
+fn recursion_is_bounded() {
+    all_end(&[
+        "local function f() return 1 + f() end return f()",
+        "local function f() pcall(f) error('x') end f()",
+        "local function f(s) return (s:gsub('.', f)) end return f('a')",
+        "local function f() return coroutine.wrap(f)() end return f()",
+        "local function f() local ok, e = coroutine.resume(coroutine.create(f)) error(e) end return f()",
+        "local t = {} setmetatable(t, {__index = function(_, k) return t[k .. 'x'] end}) return t.x",
+        "local t = setmetatable({}, {__tostring = function(t) return tostring(t) end}) return tostring(t)",
+        "local function f() return xpcall(f, f) end f() error('done')",
+        "local t = {} table.sort(t, nil) local function c(a, b) table.sort({1, 2}, c) return a < b end table.sort({1, 2}, c)",
+    ]);
+    let nested = format!("return {}1{}", "(".repeat(100_000), ")".repeat(100_000));
+    assert!(matches!(run(&nested, "{}"), Err(ScriptError::Syntax(_))));
+    let mix = "local function f(n) return coroutine.wrap(function() return select(2, pcall(string.gsub, 'a', 'a', function() \
+               return tostring(setmetatable({}, {__tostring = function() return f(n + 1) end})) end)) end)() end f(1) error('end')";
+    all_end(&[mix]);
+}
+
+#[test]
+fn many_values_do_not_break_the_machine() {
+    for function in [
+        "string.format, '%s'",
+        "tostring",
+        "string.find",
+        "pcall, error",
+        "select, 2",
+        "string.char",
+        "math.max",
+    ] {
+        let source = format!(
+            "local t = {{}} for i = 1, 7900 do t[i] = 'a' .. i end return pcall({function}, unpack(t))"
+        );
+        let result = run(&source, "{}");
+        assert!(
+            !matches!(result, Err(ScriptError::Engine(_))),
+            "{function}: {result:?}"
+        );
+    }
+    for source in [
+        "local t = {} for i = 1, 30 do t[i] = i end return select('#', pcall(unpack, t)) == 31",
+        "local t = {} for i = 1, 30 do t[i] = i end return select('#', xpcall(function() return unpack(t) end, print)) == 31",
+        "local t = {} for i = 1, 30 do t[i] = i end return select('#', coroutine.wrap(function() coroutine.yield(unpack(t)) end)()) == 30",
+    ] {
+        assert_eq!(run(source, "{}"), Ok(true), "{source}");
+    }
+    let closures =
+        "local t = {} for i = 1, 9000 do t[i] = string.gmatch('abc', '.') end return true";
+    assert_eq!(run(closures, "{}"), Ok(true));
+}
+
+#[test]
+fn nothing_reaches_outside() {
+    for source in [
+        "os.execute('true')",
+        "os.exit(1)",
+        "io.open('/etc/passwd')",
+        "require('os')",
+        "dofile('/etc/passwd')",
+        "loadfile('/etc/passwd')()",
+        "string.dump(function() end)",
+        "loadstring('\\27Lua')()",
+        "debug.sethook()",
+        "package.loadlib('x', 'y')",
+    ] {
+        let result = run(source, "{}");
+        assert!(
+            matches!(result, Err(ScriptError::Runtime(_))),
+            "{source}: {result:?}"
+        );
+    }
+}
+
+#[test]
+fn every_event_starts_afresh() {
+    let scripts = [
+        "local seen = counter counter = true return seen == nil",
+        "if string.seen then return false end string.seen = 1 return true",
+        "getmetatable('').__index.seen = (('x').seen or 0) + 1 return ('x').seen == 1",
+        "local old = rawget(_G, 'x') rawset(_G, 'x', 1) return old == nil",
+        "local e = getfenv(0) local old = e.x e.x = 1 return old == nil",
+        "local fine = math.pi ~= 3 loadstring('math.pi = 3')() return fine",
+        "local old = io.x io.x = 1 return old == nil",
+        "local old = pairs pairs = nil return old ~= nil",
+        "event.body.n = (event.body.n or 0) + 1 return event.body.n == 1",
+    ];
+    for source in scripts {
+        let script = Script::compile(source).unwrap();
+        for _ in 0..3 {
+            assert_eq!(script.evaluate(br#"{"body":{}}"#), Ok(true), "{source}");
+        }
+    }
+}
+
+#[test]
+fn a_stopped_script_works_for_the_next_event() {
+    let script = Script::compile("if event.loop then while true do end end return true").unwrap();
+    assert_eq!(
+        script.evaluate(br#"{"loop":true}"#),
+        Err(ScriptError::Stopped)
+    );
+    assert_eq!(script.evaluate(br#"{}"#), Ok(true));
+}
+
+#[test]
+fn scripts_are_shared_between_threads() {
+    let script = Script::compile("return event.n * 2 == event.m").unwrap();
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let script = &script;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let data = format!(r#"{{"n":{n},"m":{}}}"#, n * 2);
+                    assert_eq!(script.evaluate(data.as_bytes()), Ok(true));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn errors_are_those_of_lua() {
+    let message = |source: &str| run(source, "{}").unwrap_err().to_string();
+    assert_eq!(message("error('boom')"), "<string>:1: boom");
+    assert_eq!(
+        message("\nreturn event.a.b"),
+        "<string>:2: attempt to index field 'a' (a nil value)"
+    );
+    assert!(message("x = = 1").starts_with("<string>:1: unexpected symbol"));
+    assert!(message("return ('x'):find()").contains("bad argument #2 to 'find'"));
+}
+
+#[test]
+fn data_is_read_as_upstream_reads_it() {
+    let data = r#"{"a":[1,null,[2],{"b":[["x"],"y"]},"z"],"n":null,"d":1,"d":2,"u":"\ud83d\ude00\ud800é\n","o":{"k":{}},"t":true,"e":[]}"#;
+    for source in [
+        "return #event.a == 3 and event.a[2].b[1] == 'y' and event.a[3] == 'z'",
+        "return event.n == nil and event.d == 2 and event.t and #event.e == 0",
+        "return event.u == '\\240\\159\\152\\128\\239\\191\\189\\195\\169\\n'",
+        "return next(event.o.k) == nil",
+    ] {
+        assert_eq!(run(source, data), Ok(true), "{source}");
+    }
+    let bad = |data: &str| run("return true", data).unwrap_err().to_string();
+    assert_eq!(
+        bad("[1]"),
+        "json: cannot unmarshal array into Go value of type map[string]interface {}"
+    );
+    assert_eq!(bad(""), "unexpected end of JSON input");
+    assert!(bad(r#"{"a":1e400}"#).starts_with("json: cannot unmarshal number 1e400"));
+    assert!(
+        bad(&format!(
+            "{{\"a\":{}{}}}",
+            "[".repeat(5000),
+            "]".repeat(5000)
+        ))
+        .contains("nests deeper")
+    );
+    assert_eq!(run("return event.a == '\u{FFFD}\u{FFFD}'", "{}"), Ok(false));
+    let script = Script::compile("return event.a == '\u{FFFD}\u{FFFD}'").unwrap();
+    assert_eq!(script.evaluate(b"{\"a\":\"\xe2\x82\"}"), Ok(true));
+}
+
+#[test]
+fn large_events_are_read() {
+    let list = format!("{{\"a\":[{}1]}}", "{\"b\":1},".repeat(100_000));
+    assert_eq!(run("return #event.a == 100001", &list), Ok(true));
+    let huge = format!("{{\"a\":[{}1]}}", "{\"b\":1},".repeat(1_000_000));
+    assert_eq!(run("return true", &huge), Err(ScriptError::Memory));
+}
+
+#[test]
+fn library_functions_behave() {
+    for source in [
+        "local t = {5, 2, 4, 1, 3} table.sort(t, function(a, b) return a > b end) return table.concat(t, ',') == '5,4,3,2,1'",
+        "local t = {} for i = 1, 100 do t[i] = (i * 37) % 101 end table.sort(t) for i = 2, 100 do if t[i - 1] > t[i] then return false end end return true",
+        "local t = {1, 2, 3} table.insert(t, 2, 9) table.insert(t, 8) return table.concat(t, ',', 2) == '9,2,3,8' and table.remove(t, 1) == 1 and #t == 4",
+        "local r = '' for k, v in ('a=1, b=2'):gmatch('(%w+)=(%w+)') do r = r .. k .. v end return r == 'a1b2'",
+        "local n = 0 for _ in ('abc'):gmatch('') do n = n + 1 end return n == 4",
+        "return ('hello'):gsub('l+', {ll = 'L'}) == 'heLo' and ('abc'):gsub('', '-') == '-a-b-c-'",
+        "return ('x y'):gsub('(%w) (%w)', '%2 %1%%') == 'y x%' and ('abc'):gsub('%w', '%0%0', 2) == 'aabbc'",
+        "return ('hello'):find('l', -2) == 4 and ('hello'):find('xyz') == nil and ('a.b'):find('.', 2, true) == 2",
+        "local a, b = pcall(function() local c = coroutine.wrap(function(x) local y = coroutine.yield(x + 1) return y * 2 end) return c(1) + c(5) end) return a and b == 12",
+        "return select('#', pcall(error)) == 2 and tostring(1e15) == '1000000000000000' and tonumber('0x10') == 16",
+        "local r = math.random(3) return r >= 1 and r <= 3 and math.random() < 1",
+        "return os.time({year = 1970, month = 1, day = 2, hour = 0}) == 86400 and os.date('!%Y-%m-%d', 86400) == '1970-01-02'",
+        "return os.date('*t', 0).year == 1970 and type(os.clock()) == 'number'",
+        "return xpcall(function(a) return a end, print, 5) and loadstring('syntax error here') == nil",
+        "return string.format('%s %d %q %5.1f', 'a', 3.7, 'b', 2.25) == 'a 3 \"b\"   2.2'",
+    ] {
+        assert!(passes(source), "{source}: {:?}", run(source, "{}"));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_source_panics(source in any::<String>(), data in any::<Vec<u8>>()) {
+        if let Ok(script) = Script::compile(&source) {
+            let result = script.evaluate(&data);
+            prop_assert!(!matches!(result, Err(ScriptError::Engine(_))));
+        }
+    }
+
+    #[test]
+    fn no_data_panics(data in "[\\[\\]{}\",:0-9ent\\\\u\\-.]{0,30}") {
+        let script = Script::compile("return event.a == nil").unwrap();
+        let valid = serde_json::from_str::<serde_json::Value>(&data);
+        let result = script.evaluate(data.as_bytes());
+        if let Ok(serde_json::Value::Object(_)) = valid {
+            prop_assert!(result.is_ok() || data.contains('e'));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The learner's report: each claim is answered from facts, and from nothing else.
+
+use super::message::Effect;
+use super::state::State;
+use crate::evidence::journal::{Claim, ClaimAnswer};
+use crate::evidence::{Entry, Fact, Layer, Row};
+use crate::lab::format::ReportTask;
+
+/// What a report must name, in this order.
+pub const TOPICS: [&str; 4] = ["layer", "fact", "cause", "not-proven"];
+
+/// Words that say that no layer stopped the event.
+const NOWHERE: [&str; 4] = ["none", "no layer", "nowhere", "applied"];
+
+/// What is missing until the report holds: each topic supported, and at least one open point named.
+pub(super) fn missing_claims(claims: &[Claim]) -> Option<String> {
+    let open: Vec<&str> = TOPICS
+        .into_iter()
+        .filter(|topic| {
+            !claims.iter().any(|claim| {
+                claim.topic == *topic && matches!(claim.answer, ClaimAnswer::SupportedBy { .. })
+            })
+        })
+        .collect();
+    (!open.is_empty()).then(|| format!("not supported yet: {}", open.join(", ")))
+}
+
+fn contradicted(facts: Vec<u64>, because: impl Into<String>) -> ClaimAnswer {
+    ClaimAnswer::ContradictedBy {
+        facts,
+        because: because.into(),
+    }
+}
+
+/// The facts of the layer where the row ends: its first `no`, else its effect.
+fn proving_facts(row: &Row) -> (Option<Layer>, Vec<u64>) {
+    match row.first_failing() {
+        Some(layer) => (Some(layer), row.cell(layer).facts.clone()),
+        None if row.cell(Layer::Effect).passed() => (None, row.cell(Layer::Effect).facts.clone()),
+        None => (None, Vec::new()),
+    }
+}
+
+fn answer_layer(row: &Row, answer: &str) -> ClaimAnswer {
+    let (stopped, facts) = proving_facts(row);
+    if facts.is_empty() {
+        return ClaimAnswer::NothingShowsThis;
+    }
+    let word = answer.trim().to_lowercase();
+    let claimed = match Layer::parse(&word) {
+        Some(layer) => Some(layer),
+        None if NOWHERE.contains(&word.as_str()) => None,
+        None => return ClaimAnswer::NothingShowsThis,
+    };
+    match (claimed, stopped) {
+        (claimed, stopped) if claimed == stopped => ClaimAnswer::SupportedBy { facts },
+        (_, Some(layer)) => contradicted(facts, format!("the {layer} layer stopped it")),
+        (_, None) => contradicted(facts, "it had its effect"),
+    }
+}
+
+fn answer_fact(row: &Row, facts: &[Fact], answer: &str) -> ClaimAnswer {
+    let number = answer.trim().trim_start_matches('#').parse::<u64>();
+    let known = |seq: &u64| facts.iter().any(|fact| fact.seq == *seq);
+    let Some(seq) = number.ok().filter(known) else {
+        return ClaimAnswer::NothingShowsThis;
+    };
+    let (stopped, proving) = proving_facts(row);
+    if proving.contains(&seq) {
+        return ClaimAnswer::SupportedBy { facts: vec![seq] };
+    }
+    let other = Layer::ALL
+        .into_iter()
+        .find(|layer| row.cell(*layer).facts.contains(&seq));
+    let wanted = stopped.unwrap_or(Layer::Effect);
+    match other {
+        Some(layer) => contradicted(
+            vec![seq],
+            format!("it speaks of the {layer} layer, and the question is {wanted}"),
+        ),
+        None => contradicted(
+            vec![seq],
+            "it belongs to another request or another attempt",
+        ),
+    }
+}
+
+/// The choice named by its text or by its number from 1.
+fn chosen<'a, T>(list: &'a [T], answer: &str, text: impl Fn(&T) -> &str) -> Option<&'a T> {
+    let answer = answer.trim();
+    if let Some(found) = list.iter().find(|one| text(one).trim() == answer) {
+        return Some(found);
+    }
+    let number: usize = answer.parse().ok()?;
+    list.get(number.checked_sub(1)?)
+}
+
+fn answer_cause(task: &ReportTask, row: &Row, answer: &str) -> (String, ClaimAnswer) {
+    let Some(cause) = chosen(&task.causes, answer, |cause| &cause.text) else {
+        return (answer.to_owned(), ClaimAnswer::NothingShowsThis);
+    };
+    let (_, facts) = proving_facts(row);
+    let answer = if facts.is_empty() {
+        ClaimAnswer::NothingShowsThis
+    } else if cause.right {
+        ClaimAnswer::SupportedBy { facts }
+    } else {
+        let because = cause.because.as_deref();
+        contradicted(
+            facts,
+            because.unwrap_or("the facts of this request say otherwise"),
+        )
+    };
+    (cause.text.clone(), answer)
+}
+
+fn answer_not_proven(task: &ReportTask, row: &Row, answer: &str) -> (String, ClaimAnswer) {
+    let Some(point) = chosen(&task.not_proven, answer, |point| &point.text) else {
+        return (answer.to_owned(), ClaimAnswer::NothingShowsThis);
+    };
+    let answer = if point.open {
+        ClaimAnswer::SupportedBy { facts: Vec::new() }
+    } else {
+        contradicted(row.facts(), point.proof.clone())
+    };
+    (point.text.clone(), answer)
+}
+
+impl State {
+    /// Claims of the current report stage, one a topic and every one of `not-proven`.
+    #[must_use]
+    pub fn claims(&self) -> Vec<Claim> {
+        let stage = self.stage_name();
+        self.here()
+            .map(|lab| {
+                lab.claims
+                    .iter()
+                    .filter(|claim| claim.stage == stage)
+                    .cloned()
+                    .collect()
+            })
+            .unwrap_or_default()
+    }
+
+    pub(super) fn report(&mut self, topic: &str, answer: &str, out: &mut Vec<Effect>) {
+        let Some(task) = self.current_stage().and_then(|stage| stage.report.clone()) else {
+            self.notice = Some("this stage asks for no report".to_owned());
+            return;
+        };
+        let row = self.row_of(&task.stage, &task.probe);
+        let lab = self.lab_name();
+        let facts = self.facts.get(&lab).map_or(&[][..], Vec::as_slice);
+        let (statement, answer) = match topic {
+            "layer" => (answer.to_owned(), answer_layer(&row, answer)),
+            "fact" => (answer.to_owned(), answer_fact(&row, facts, answer)),
+            "cause" => answer_cause(&task, &row, answer),
+            "not-proven" => answer_not_proven(&task, &row, answer),
+            _ => {
+                self.notice = Some(format!("a report has the topics {}", TOPICS.join(", ")));
+                return;
+            }
+        };
+        let claim = Claim {
+            time: self.now,
+            lab,
+            stage: self.stage_name(),
+            topic: topic.to_owned(),
+            statement,
+            answer,
+        };
+        let claims = &mut self.here_mut().claims;
+        claims.retain(|old| {
+            old.stage != claim.stage
+                || old.topic != claim.topic
+                || (claim.topic == "not-proven" && old.statement != claim.statement)
+        });
+        claims.push(claim.clone());
+        out.push(Effect::Journal(Box::new(Entry::Claim(claim))));
+        out.push(Effect::Checkpoint);
+    }
+}

@@ -1,0 +1,148 @@
+//! What is kept of a lab and of a stage: attempts, sends, predictions, hints, claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::message::SendOutcome;
+use crate::evidence::journal::Claim;
+use crate::evidence::{Fate, Layer, ProbeRun};
+use crate::lab::Failure;
+
+/// One send of a probe and how it ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeSend {
+    pub probe: String,
+    pub trace: String,
+    /// `None` while the request is under way.
+    pub outcome: Option<SendOutcome>,
+}
+
+impl ProbeSend {
+    /// Whether it is not known if the request was sent at all.
+    #[must_use]
+    pub fn is_unresolved(&self) -> bool {
+        self.outcome == Some(SendOutcome::Unresolved)
+    }
+
+    /// Whether it is known that nothing was sent.
+    #[must_use]
+    pub fn was_not_sent(&self) -> bool {
+        matches!(self.outcome, Some(SendOutcome::NotSent { .. }))
+    }
+}
+
+/// One go at a stage's work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageRun {
+    pub attempt: u32,
+    /// In the order in which they were sent.
+    pub sends: Vec<ProbeSend>,
+    /// So many of the sends were waited for before the next one.
+    #[serde(default)]
+    pub settled: usize,
+}
+
+impl StageRun {
+    /// The sends as the evidence wants them.
+    #[must_use]
+    pub fn probe_runs(&self) -> Vec<ProbeRun> {
+        self.sends
+            .iter()
+            .filter(|send| !send.was_not_sent())
+            .map(|send| ProbeRun {
+                name: send.probe.clone(),
+                trace: send.trace.clone(),
+                attempt: self.attempt,
+            })
+            .collect()
+    }
+}
+
+/// Everything that is kept of one lab.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LabProgress {
+    /// Name of the stage where the lab stands.
+    pub stage: String,
+    /// Grows with each apply, each go at the same probes, each rewind and each reset; never goes back.
+    pub attempt: u32,
+    /// The last stage has passed once.
+    pub completed: bool,
+    pub passed: BTreeSet<String>,
+    /// The last go at each stage, by its name.
+    pub runs: BTreeMap<String, StageRun>,
+    /// By predicted stage and probe; `None` predicts an effect.
+    pub predictions: BTreeMap<String, BTreeMap<String, Option<Layer>>>,
+    /// Hints shown, by stage.
+    pub hints: BTreeMap<String, usize>,
+    /// Failed tries, by stage.
+    pub failures: BTreeMap<String, u32>,
+    /// Stages whose solution was shown.
+    pub revealed: BTreeSet<String>,
+    pub working_copies: BTreeSet<String>,
+    /// Working copies saved since they were applied.
+    pub edited: BTreeSet<String>,
+    /// What the last apply answered: one opaque text an object.
+    pub fingerprints: Vec<String>,
+    /// Manifests that were applied, in order.
+    pub in_force: Vec<String>,
+    /// Stages at whose start the cluster was snapshot.
+    pub snapshots: BTreeSet<String>,
+    /// Claims of the report stages, the last of each topic (every one for `not-proven`).
+    pub claims: Vec<Claim>,
+}
+
+impl LabProgress {
+    /// What is left of a lab that is started over at its `first` stage.
+    #[must_use]
+    pub fn started_over(&self, first: &str) -> LabProgress {
+        LabProgress {
+            attempt: self.attempt.saturating_add(1),
+            completed: self.completed,
+            snapshots: self.snapshots.get(first).cloned().into_iter().collect(),
+            ..LabProgress::default()
+        }
+    }
+}
+
+/// Why a stage did not pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageFailure {
+    pub probe: Option<String>,
+    /// A reason code of the gate or of apply, or `fate` for a probe.
+    pub reason: String,
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Fate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Fate>,
+}
+
+impl StageFailure {
+    /// Reason code of a probe that did not have its fate.
+    pub const FATE: &'static str = "fate";
+
+    /// Whether this is how a wrong fix was said to fail.
+    #[must_use]
+    pub fn is(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::Probe(wanted) => {
+                self.probe.as_deref() == Some(wanted.probe.as_str())
+                    && self.observed.as_ref() == Some(&wanted.observed)
+            }
+            Failure::Gate(wanted) => self.probe.is_none() && self.reason == wanted.gate,
+        }
+    }
+}
+
+/// Why a stage is not proven.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenReason {
+    pub probe: Option<String>,
+    /// A reason code of the step that could not be done, or `evidence`.
+    pub reason: String,
+    pub text: String,
+    /// It could not be looked at: exit code 3 instead of 1.
+    pub environment: bool,
+}

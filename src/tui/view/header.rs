@@ -1,0 +1,106 @@
+//! The header line, and on wide screens the list of stages.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use crate::session::State;
+use crate::tui::app::{App, stage_word};
+use crate::tui::markdown::cut;
+
+/// `eventlab  filter-path 2/12  stage 4/8 send  attempt 1  embedded`.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
+    let theme = app.theme;
+    let mut spans = vec![Span::styled("eventlab", theme.strong())];
+    if let (Some(lab), Some(stage)) = (state.lab(), state.stage()) {
+        let standings = state.standings();
+        let place = standings
+            .iter()
+            .position(|standing| standing.current)
+            .map_or_else(String::new, |place| {
+                format!(" {}/{}", place + 1, standings.len())
+            });
+        spans.push(Span::raw(format!("  {}{place}", lab.name)));
+        spans.push(Span::raw(format!(
+            "  stage {}/{} {}",
+            state.stage_index() + 1,
+            lab.stages.len(),
+            stage_word(stage.kind)
+        )));
+        spans.push(Span::raw(format!("  attempt {}", state.attempt())));
+    }
+    let (right, settled) = state.prediction_score();
+    if settled > 0 {
+        spans.push(Span::raw(format!("  predicted {right}/{settled}")));
+    }
+    for line in &app.reach {
+        spans.push(Span::styled(format!("  {line}"), theme.dim()));
+    }
+    frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// The stages of the lab, the present one marked by a sign and reversed.
+pub fn stages(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
+    let theme = app.theme;
+    let Some(lab) = state.lab() else { return };
+    let width = usize::from(area.width.saturating_sub(2));
+    let passed = |name: &str| {
+        state
+            .progress_here()
+            .is_some_and(|here| here.passed.contains(name))
+    };
+    let mut lines = vec![
+        Line::from(Span::styled(
+            cut(&theme.text(&lab.title), width),
+            theme.strong(),
+        )),
+        Line::default(),
+    ];
+    for (index, stage) in lab.stages.iter().enumerate() {
+        let here = index == state.stage_index();
+        let mark = if here {
+            ">"
+        } else if passed(&stage.name) {
+            theme.mark(crate::evidence::CellState::Yes)
+        } else {
+            " "
+        };
+        let text = cut(
+            &format!("{mark} {} {}", index + 1, theme.text(&stage.title)),
+            width,
+        );
+        lines.push(Line::from(Span::styled(
+            text,
+            if here {
+                theme.selected()
+            } else {
+                ratatui::style::Style::new()
+            },
+        )));
+    }
+    lines.push(Line::default());
+    for standing in state.standings() {
+        let mark = if standing.completed {
+            theme.mark(crate::evidence::CellState::Yes)
+        } else {
+            " "
+        };
+        let style = if standing.current {
+            theme.strong()
+        } else {
+            theme.dim()
+        };
+        lines.push(Line::from(Span::styled(
+            cut(&format!("{mark} {}", standing.name), width),
+            style,
+        )));
+    }
+    frame.render_widget(
+        Paragraph::new(lines),
+        Rect {
+            width: area.width.saturating_sub(1),
+            ..area
+        },
+    );
+}

@@ -1,0 +1,88 @@
+//! Refusals, word for word as kube-apiserver 1.36.2 answered them.
+
+use axum::body::Body;
+use eventlab::embedded::api::ApiServer;
+use http::Request;
+use serde_json::{Value, json};
+
+use crate::api_support::{Lab, answer, create};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-errors.jsonl");
+
+/// What was in the cluster when the answers were recorded.
+async fn prepare(lab: &Lab) {
+    create(
+        lab,
+        "/api/v1/namespaces/lab/serviceaccounts",
+        json!({"metadata": {"name": "submit"}}),
+    )
+    .await;
+    let workflow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "dup"}, "spec": {}});
+    create(
+        lab,
+        "/apis/argoproj.io/v1alpha1/namespaces/lab/workflows",
+        workflow,
+    )
+    .await;
+}
+
+fn token(server: &ApiServer, caller: &Value) -> Option<String> {
+    match caller.as_str() {
+        None => None,
+        Some("cluster admin") => Some(server.user_token("admin", &["system:masters"])),
+        Some("bad token") => Some("not-a-token".to_owned()),
+        Some(name) => {
+            let mut parts = name.rsplitn(3, ':');
+            let account = parts.next().unwrap();
+            let namespace = parts.next().unwrap();
+            Some(server.service_account_token(namespace, account))
+        }
+    }
+}
+
+async fn ask(lab: &Lab, line: &Value) -> (u16, Value) {
+    let mut request = Request::builder()
+        .method(line["method"].as_str().unwrap())
+        .uri(line["path"].as_str().unwrap());
+    if let Some(token) = token(&lab.server, &line["as"]) {
+        request = request.header("Authorization", format!("Bearer {token}"));
+    }
+    let media_type = line["contentType"].as_str().unwrap_or("application/json");
+    let body = match &line["body"] {
+        Value::Null => Body::empty(),
+        body => Body::from(body.to_string()),
+    };
+    let request = request
+        .header("Content-Type", media_type)
+        .body(body)
+        .unwrap();
+    answer(lab, request).await
+}
+
+#[tokio::test]
+async fn every_recorded_answer_is_given() {
+    let lab = Lab::new().await;
+    prepare(&lab).await;
+    let golden = std::fs::read_to_string(GOLDEN).unwrap();
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for line in golden.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let (code, body) = ask(&lab, &line).await;
+        let want = &line["want"];
+        let same_body = want["body"] == "(allowed)" || body == want["body"];
+        if u64::from(code) != want["code"].as_u64().unwrap() || !same_body {
+            wrong.push(format!(
+                "{} {} as {}\n  want {} {}\n  have {code} {body}",
+                line["method"], line["path"], line["as"], want["code"], want["body"]
+            ));
+        }
+        count += 1;
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {count} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}

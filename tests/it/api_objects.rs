@@ -1,0 +1,249 @@
+//! Objects through the API, as any client sees them: create, read, change, watch, delete.
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
+use kube::api::{
+    Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use crate::api_support::{Lab, object};
+use eventlab::kinds;
+
+#[tokio::test]
+async fn an_object_lives_and_dies() {
+    let lab = Lab::new().await;
+    let maps: Api<ConfigMap> = lab.api("lab");
+    let made = maps
+        .create(
+            &PostParams::default(),
+            &object(json!({"metadata": {"name": "x"}, "data": {"a": "1"}})),
+        )
+        .await
+        .unwrap();
+    assert!(made.metadata.uid.is_some());
+    assert!(made.metadata.creation_timestamp.is_some());
+    let listed = maps.list(&ListParams::default()).await.unwrap();
+    assert_eq!(listed.items.len(), 1);
+    let merged = maps
+        .patch(
+            "x",
+            &PatchParams::default(),
+            &Patch::Merge(json!({"data": {"b": "2"}})),
+        )
+        .await
+        .unwrap();
+    assert_eq!(merged.data.as_ref().map(|data| data.len()), Some(2));
+    assert_ne!(
+        merged.metadata.resource_version,
+        made.metadata.resource_version
+    );
+    let error = maps
+        .replace("x", &PostParams::default(), &made)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, kube::Error::Api(ref status) if status.code == 409),
+        "{error}"
+    );
+    let same = maps
+        .patch(
+            "x",
+            &PatchParams::default(),
+            &Patch::Merge(json!({"data": {"b": "2"}})),
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        same.metadata.resource_version,
+        merged.metadata.resource_version
+    );
+    assert!(
+        maps.delete("x", &DeleteParams::default())
+            .await
+            .unwrap()
+            .is_right()
+    );
+    assert!(maps.get_opt("x").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_watch_tells_everything_once_and_in_order() {
+    let lab = Lab::new().await;
+    let maps: Api<ConfigMap> = lab.api("lab");
+    maps.create(
+        &PostParams::default(),
+        &object(json!({"metadata": {"name": "a"}})),
+    )
+    .await
+    .unwrap();
+    let start = maps
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .metadata
+        .resource_version
+        .unwrap();
+    let params = WatchParams::default().labels("team=x");
+    let mut events = maps.watch(&params, &start).await.unwrap().boxed();
+    let label = |value: Value| Patch::Merge(json!({"metadata": {"labels": {"team": value}}}));
+    maps.patch("a", &PatchParams::default(), &label(json!("x")))
+        .await
+        .unwrap();
+    maps.patch(
+        "a",
+        &PatchParams::default(),
+        &Patch::Merge(json!({"data": {"k": "v"}})),
+    )
+    .await
+    .unwrap();
+    maps.patch("a", &PatchParams::default(), &label(json!("y")))
+        .await
+        .unwrap();
+    maps.patch("a", &PatchParams::default(), &label(json!("x")))
+        .await
+        .unwrap();
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 5 {
+        let event = lab.soon(events.try_next()).await.unwrap().unwrap();
+        seen.push(match event {
+            WatchEvent::Added(_) => "ADDED",
+            WatchEvent::Modified(_) => "MODIFIED",
+            WatchEvent::Deleted(_) => "DELETED",
+            _ => "other",
+        });
+    }
+    assert_eq!(seen, ["ADDED", "MODIFIED", "DELETED", "ADDED", "DELETED"]);
+}
+
+#[tokio::test]
+async fn a_new_namespace_has_a_default_account_and_ends_with_its_content() {
+    let lab = Lab::new().await;
+    let spaces: Api<Namespace> = Api::all(lab.admin());
+    spaces
+        .create(
+            &PostParams::default(),
+            &object(json!({"metadata": {"name": "n"}})),
+        )
+        .await
+        .unwrap();
+    let accounts: Api<ServiceAccount> = lab.api("n");
+    assert!(accounts.get_opt("default").await.unwrap().is_some());
+    let maps: Api<ConfigMap> = lab.api("n");
+    maps.create(
+        &PostParams::default(),
+        &object(json!({"metadata": {"name": "held", "finalizers": ["a/b"]}})),
+    )
+    .await
+    .unwrap();
+    spaces.delete("n", &DeleteParams::default()).await.unwrap();
+    let ending = spaces.get("n").await.unwrap();
+    assert_eq!(ending.status.unwrap().phase.as_deref(), Some("Terminating"));
+    let error = maps
+        .create(
+            &PostParams::default(),
+            &object(json!({"metadata": {"name": "late"}})),
+        )
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, kube::Error::Api(ref status) if status.code == 403),
+        "{error}"
+    );
+    maps.patch(
+        "held",
+        &PatchParams::default(),
+        &Patch::Merge(json!({"metadata": {"finalizers": null}})),
+    )
+    .await
+    .unwrap();
+    assert!(spaces.get_opt("n").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_pod_on_a_node_ends_in_two_steps() {
+    let lab = Lab::new().await;
+    let pods: Api<Pod> = lab.api("lab");
+    let pod = object(
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "eventlab:dev"}]}}),
+    );
+    let made = pods.create(&PostParams::default(), &pod).await.unwrap();
+    assert_eq!(
+        made.spec.as_ref().unwrap().service_account_name.as_deref(),
+        Some("default")
+    );
+    assert_eq!(made.status.unwrap().phase.as_deref(), Some("Pending"));
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "eventlab"}});
+    let answer: Value = pods
+        .create_subresource("binding", "p", &PostParams::default(), &binding)
+        .await
+        .unwrap();
+    assert_eq!(answer["status"], "Success");
+    assert!(
+        pods.delete("p", &DeleteParams::default())
+            .await
+            .unwrap()
+            .is_left()
+    );
+    let ending = pods.get("p").await.unwrap();
+    assert_eq!(ending.metadata.deletion_grace_period_seconds, Some(30));
+    pods.delete("p", &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
+    assert!(pods.get_opt("p").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn status_is_written_by_its_own_url_where_there_is_one() {
+    let lab = Lab::new().await;
+    let sensors: Api<DynamicObject> = Api::namespaced_with(lab.admin(), "lab", &kinds::sensor());
+    let sensor = object(
+        json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Sensor", "metadata": {"name": "s"}, "spec": {"a": 1}, "status": {"x": 1}}),
+    );
+    let made: DynamicObject = sensors
+        .create(&PostParams::default(), &sensor)
+        .await
+        .unwrap();
+    assert_eq!(made.data.get("status"), None);
+    let patch = Patch::Merge(json!({"status": {"phase": "Running"}, "spec": {"a": 2}}));
+    let patched = sensors
+        .patch("s", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    assert_eq!(patched.data.get("status"), None);
+    assert_eq!(patched.metadata.generation, Some(2));
+    let patched = sensors
+        .patch_status("s", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    assert_eq!(patched.data["status"]["phase"], "Running");
+    assert_eq!(patched.metadata.generation, Some(2));
+    let workflows: Api<DynamicObject> =
+        Api::namespaced_with(lab.admin(), "lab", &kinds::workflow());
+    let workflow = object(
+        json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"generateName": "w-"}, "spec": {}, "status": {"phase": "Running"}}),
+    );
+    let made: DynamicObject = workflows
+        .create(&PostParams::default(), &workflow)
+        .await
+        .unwrap();
+    assert_eq!(made.data["status"]["phase"], "Running");
+    assert_eq!(made.metadata.name.map(|name| name.len()), Some(7));
+}
+
+#[tokio::test]
+async fn plain_text_of_a_secret_is_stored_as_data() {
+    let lab = Lab::new().await;
+    let secrets: Api<Secret> = lab.api("lab");
+    let made = secrets
+        .create(
+            &PostParams::default(),
+            &object(json!({"metadata": {"name": "s"}, "stringData": {"k": "v"}})),
+        )
+        .await
+        .unwrap();
+    assert_eq!(made.data.unwrap()["k"].0, b"v");
+    assert_eq!(made.type_.as_deref(), Some("Opaque"));
+}
