@@ -147,7 +147,7 @@ fn scheduler() -> Vec<Value> {
 }
 
 fn controllers() -> Vec<Value> {
-    let table: [(&str, Vec<Value>); 4] = [
+    let table: [(&str, Vec<Value>); 6] = [
         (
             "deployment-controller",
             vec![
@@ -192,6 +192,28 @@ fn controllers() -> Vec<Value> {
                     "create delete get list update watch",
                 ),
                 events_rule(),
+            ],
+        ),
+        (
+            "endpoint-controller",
+            vec![
+                rule("core", "pods services", "get list watch"),
+                rule("core", "endpoints", "create delete get list update"),
+                rule("core", "endpoints/restricted", "create"),
+                rule(
+                    "discovery.k8s.io",
+                    "endpointslices",
+                    "create delete get list update watch",
+                ),
+                events_rule(),
+            ],
+        ),
+        (
+            "namespace-controller",
+            vec![
+                rule("core", "namespaces", "delete get list watch"),
+                rule("core", "namespaces/finalize namespaces/status", "update"),
+                rule("*", "*", "delete deletecollection get list"),
             ],
         ),
         (
