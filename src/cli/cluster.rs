@@ -68,8 +68,12 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
     let cluster = start::cluster(&folder, args.port).await?;
     print(&format!("API         {}", cluster.url()));
     print(&format!("kubeconfig  {}", cluster.kubeconfig().display()));
-    eprintln!("The cluster runs until Ctrl-C. In another terminal: export KUBECONFIG={}", cluster.kubeconfig().display());
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::environment(format!("cannot wait for SIGTERM: {error}")))?;
+    eprintln!(
+        "The cluster runs until Ctrl-C. In another terminal: export KUBECONFIG={}",
+        cluster.kubeconfig().display()
+    );
+    let mut terminate = signal(SignalKind::terminate())
+        .map_err(|error| Failure::environment(format!("cannot wait for SIGTERM: {error}")))?;
     let interrupted = tokio::select! {
         result = tokio::signal::ctrl_c() => result.is_ok(),
         _ = terminate.recv() => false,
@@ -77,17 +81,27 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
     eprintln!("Stopping.");
     start::shutdown(cluster).await;
     drop(files);
-    Ok(if interrupted { Exit::Interrupted } else { Exit::Proven })
+    Ok(if interrupted {
+        Exit::Interrupted
+    } else {
+        Exit::Proven
+    })
 }
 
 fn kubeconfig(place: &Place, args: &KubeconfigArgs) -> Result<Exit, Failure> {
     let folder = place.folder()?;
     let path = crate::embedded::cluster::kubeconfig_path(&folder);
     if !path.is_file() {
-        return Err(Failure::environment(format!("there is no kubeconfig in {} yet; start the cluster with `eventlab` or `eventlab cluster start`", folder.display())));
+        return Err(Failure::environment(format!(
+            "there is no kubeconfig in {} yet; start the cluster with `eventlab` or `eventlab cluster start`",
+            folder.display()
+        )));
     }
     if args.export && !args.path {
-        print(&format!("export KUBECONFIG='{}'", path.display().to_string().replace('\'', r"'\''")));
+        print(&format!(
+            "export KUBECONFIG='{}'",
+            path.display().to_string().replace('\'', r"'\''")
+        ));
     } else {
         print(&path.display().to_string());
     }
@@ -103,21 +117,36 @@ fn status(place: &Place) -> Result<Exit, Failure> {
             print(&format!("kubeconfig  {}", running.kubeconfig.display()));
             Ok(Exit::Proven)
         }
-        None => Err(Failure::environment(format!("no cluster runs for the session in {}; start it with `eventlab cluster start`", folder.display()))),
+        None => Err(Failure::environment(format!(
+            "no cluster runs for the session in {}; start it with `eventlab cluster start`",
+            folder.display()
+        ))),
     }
 }
 
 async fn stop(place: &Place) -> Result<Exit, Failure> {
     let folder = place.folder()?;
     let Some(running) = start::running(&folder) else {
-        return Err(Failure::environment(format!("no cluster runs for the session in {}", folder.display())));
+        return Err(Failure::environment(format!(
+            "no cluster runs for the session in {}",
+            folder.display()
+        )));
     };
-    let pid = i32::try_from(running.pid).ok().and_then(rustix::process::Pid::from_raw).ok_or_else(|| Failure::internal("the record of the running cluster names no process"))?;
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| Failure::environment(format!("cannot stop process {}: {error}", running.pid)))?;
+    let pid = i32::try_from(running.pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .ok_or_else(|| Failure::internal("the record of the running cluster names no process"))?;
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| {
+        Failure::environment(format!("cannot stop process {}: {error}", running.pid))
+    })?;
     let deadline = tokio::time::Instant::now() + STOP_WAIT;
     while start::running(&folder).is_some() {
         if tokio::time::Instant::now() > deadline {
-            return Err(Failure::environment(format!("process {} did not end within {} s", running.pid, STOP_WAIT.as_secs())));
+            return Err(Failure::environment(format!(
+                "process {} did not end within {} s",
+                running.pid,
+                STOP_WAIT.as_secs()
+            )));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -46,16 +46,25 @@ pub struct Failure {
 impl Failure {
     /// Wrong arguments or a bad file.
     pub fn usage(message: impl Display) -> Self {
-        Self { exit: Exit::Usage, message: message.to_string() }
+        Self {
+            exit: Exit::Usage,
+            message: message.to_string(),
+        }
     }
 
     /// Could not look.
     pub fn environment(message: impl Display) -> Self {
-        Self { exit: Exit::Environment, message: message.to_string() }
+        Self {
+            exit: Exit::Environment,
+            message: message.to_string(),
+        }
     }
 
     /// A defect.
     pub fn internal(message: impl Display) -> Self {
-        Self { exit: Exit::Internal, message: message.to_string() }
+        Self {
+            exit: Exit::Internal,
+            message: message.to_string(),
+        }
     }
 }

@@ -49,19 +49,29 @@ fn print(text: &str) {
 pub fn list(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
     let catalog = place.catalog()?;
     let labs = catalog.labs();
-    let own = labs.iter().filter(|lab| !lab.intro && !COURSE.iter().any(|(name, _)| *name == lab.name));
+    let own = labs
+        .iter()
+        .filter(|lab| !lab.intro && !COURSE.iter().any(|(name, _)| *name == lab.name));
     let rows: Vec<(String, String, bool)> = COURSE
         .iter()
-        .map(|(name, title)| match labs.iter().find(|lab| lab.name == *name) {
-            Some(lab) => (lab.name.clone(), lab.summary.clone(), true),
-            None => ((*name).to_owned(), format!("{title} (not there yet)"), false),
-        })
+        .map(
+            |(name, title)| match labs.iter().find(|lab| lab.name == *name) {
+                Some(lab) => (lab.name.clone(), lab.summary.clone(), true),
+                None => (
+                    (*name).to_owned(),
+                    format!("{title} (not there yet)"),
+                    false,
+                ),
+            },
+        )
         .chain(own.map(|lab| (lab.name.clone(), lab.summary.clone(), true)))
         .collect();
     for (name, text, there) in rows {
         match args.format {
             Format::Text => print(&format!("{name:<12} {text}")),
-            Format::Json => print(&json!({"lab": name, "summary": text, "there": there}).to_string()),
+            Format::Json => {
+                print(&json!({"lab": name, "summary": text, "there": there}).to_string())
+            }
         }
     }
     Ok(Exit::Proven)
@@ -78,7 +88,12 @@ fn view(folder: &Path) -> Result<SessionView, Failure> {
 pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
     let (folder, catalog) = (place.folder()?, place.catalog()?);
     let view = view(&folder)?;
-    let (state, _) = State::resume(view.checkpoint.clone(), &view.entries, catalog.labs(), Timestamp::now());
+    let (state, _) = State::resume(
+        view.checkpoint.clone(),
+        &view.entries,
+        catalog.labs(),
+        Timestamp::now(),
+    );
     let running = start::running(&folder);
     let addresses = crate::embedded::cluster::known_addresses(&folder);
     let counters = state.counters();
@@ -111,7 +126,14 @@ fn print_status(value: &Value) {
             Value::Null => continue,
             Value::String(text) => text.clone(),
             Value::Array(items) if items.is_empty() => continue,
-            Value::Array(items) => items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect::<Vec<_>>().join("\n            "),
+            Value::Array(items) => items
+                .iter()
+                .map(|item| {
+                    item.as_str()
+                        .map_or_else(|| item.to_string(), str::to_owned)
+                })
+                .collect::<Vec<_>>()
+                .join("\n            "),
             other => other.to_string(),
         };
         print(&format!("{key:<12}{text}"));
@@ -132,5 +154,9 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
         ReportFormat::Json => report_json::render(&report).map_err(Failure::internal)?,
     };
     print(&text);
-    Ok(if report.proven() { Exit::Proven } else { Exit::NotProven })
+    Ok(if report.proven() {
+        Exit::Proven
+    } else {
+        Exit::NotProven
+    })
 }

@@ -12,7 +12,10 @@ use super::start::{self, Started};
 use crate::runner::work::Patience;
 use crate::session::{Message, StagePhase};
 
-const PATIENCE: Patience = Patience { gate: Some(Duration::from_secs(60)), collect: Duration::from_secs(30) };
+const PATIENCE: Patience = Patience {
+    gate: Some(Duration::from_secs(60)),
+    collect: Duration::from_secs(30),
+};
 
 /// Arguments of `reset`.
 #[derive(Clone, Debug, Args)]
@@ -35,7 +38,10 @@ fn print(text: &str) {
 /// Whatever keeps a session from starting.
 pub async fn hint(place: &Place) -> Result<Exit, Failure> {
     let mut started = open(place).await?;
-    let told = started.driver.tell(Message::Hint).map_err(Failure::environment);
+    let told = started
+        .driver
+        .tell(Message::Hint)
+        .map_err(Failure::environment);
     let state = started.driver.state();
     let lines: Vec<String> = match state.notice() {
         Some(notice) => vec![notice.to_owned()],
@@ -62,7 +68,10 @@ pub async fn check(place: &Place) -> Result<Exit, Failure> {
 
 async fn work(started: &mut Started) -> Result<(), Failure> {
     if *started.driver.state().phase() != StagePhase::Passed {
-        started.driver.tell(Message::Next).map_err(Failure::environment)?;
+        started
+            .driver
+            .tell(Message::Next)
+            .map_err(Failure::environment)?;
     }
     settle(started).await
 }
@@ -70,14 +79,21 @@ async fn work(started: &mut Started) -> Result<(), Failure> {
 async fn settle(started: &mut Started) -> Result<(), Failure> {
     while matches!(started.driver.state().phase(), StagePhase::Working { .. }) {
         let incoming = started.driver.next().await;
-        started.driver.take(incoming).map_err(Failure::environment)?;
+        started
+            .driver
+            .take(incoming)
+            .map_err(Failure::environment)?;
     }
     Ok(())
 }
 
 fn stand(started: &Started) -> Exit {
     let state = started.driver.state();
-    let place = state.lab().zip(state.stage()).map(|(lab, stage)| format!("{} {}", lab.name, stage.name)).unwrap_or_default();
+    let place = state
+        .lab()
+        .zip(state.stage())
+        .map(|(lab, stage)| format!("{} {}", lab.name, stage.name))
+        .unwrap_or_default();
     if let Some(notice) = state.notice() {
         print(&format!("{place}: {notice}"));
     }
@@ -87,12 +103,20 @@ fn stand(started: &Started) -> Exit {
             Exit::Proven
         }
         StagePhase::Failed { failures } => {
-            failures.iter().for_each(|failure| print(&format!("{place}: refuted: {}", failure.text)));
+            failures
+                .iter()
+                .for_each(|failure| print(&format!("{place}: refuted: {}", failure.text)));
             Exit::NotProven
         }
         StagePhase::Unproven { reasons } => {
-            reasons.iter().for_each(|reason| print(&format!("{place}: unproven: {}", reason.text)));
-            if reasons.iter().any(|reason| reason.environment) { Exit::Environment } else { Exit::NotProven }
+            reasons
+                .iter()
+                .for_each(|reason| print(&format!("{place}: unproven: {}", reason.text)));
+            if reasons.iter().any(|reason| reason.environment) {
+                Exit::Environment
+            } else {
+                Exit::NotProven
+            }
         }
         StagePhase::Fresh | StagePhase::Working { .. } | StagePhase::Interrupted { .. } => {
             print(&format!("{place}: {}", state.footer().next));
@@ -116,8 +140,17 @@ pub async fn reset(place: &Place, args: &ResetArgs) -> Result<Exit, Failure> {
 }
 
 async fn reset_lab(started: &mut Started, lab: &str) -> Result<(), Failure> {
-    started.driver.tell(Message::GoTo { lab: lab.to_owned(), stage: 0 }).map_err(Failure::environment)?;
+    started
+        .driver
+        .tell(Message::GoTo {
+            lab: lab.to_owned(),
+            stage: 0,
+        })
+        .map_err(Failure::environment)?;
     settle(started).await?;
-    started.driver.tell(Message::Reset).map_err(Failure::environment)?;
+    started
+        .driver
+        .tell(Message::Reset)
+        .map_err(Failure::environment)?;
     settle(started).await
 }

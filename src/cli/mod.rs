@@ -84,7 +84,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let in_pod = arguments.get(1).is_some_and(|name| name == "ledger");
     match Cli::try_parse_from(arguments) {
-        Ok(Cli { command: Some(Command::Ledger(command)), .. }) => commands::run(&command, &mut std::io::stdout().lock(), &mut std::io::stderr()),
+        Ok(Cli {
+            command: Some(Command::Ledger(command)),
+            ..
+        }) => commands::run(
+            &command,
+            &mut std::io::stdout().lock(),
+            &mut std::io::stderr(),
+        ),
         Ok(cli) => finish(dispatch(cli)),
         Err(error) => {
             // Help and version come as errors, too; a closed stdout changes nothing.
@@ -110,7 +117,10 @@ fn finish(result: Result<Exit, Failure>) -> u8 {
 
 /// Work is done in a spawned task: from the main future each call of a client in process costs fifteen times more.
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| Failure::environment(format!("cannot start threads: {error}")))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::environment(format!("cannot start threads: {error}")))?;
     let result = runtime.block_on(async { tokio::spawn(command(cli)).await });
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     result.unwrap_or_else(|error| Err(Failure::internal(format!("a defect of eventlab: {error}"))))

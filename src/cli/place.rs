@@ -26,8 +26,16 @@ pub struct Place {
 }
 
 fn session_name(name: &str) -> Result<String, String> {
-    let fits = (1..=60).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')) && !name.starts_with('.');
-    if fits { Ok(name.to_owned()) } else { Err("letters, digits, `-`, `_` and `.`, at most 60, not beginning with a dot".to_owned()) }
+    let fits = (1..=60).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        && !name.starts_with('.');
+    if fits {
+        Ok(name.to_owned())
+    } else {
+        Err("letters, digits, `-`, `_` and `.`, at most 60, not beginning with a dot".to_owned())
+    }
 }
 
 impl Place {
@@ -37,7 +45,9 @@ impl Place {
     /// There is no home directory to derive it from; a real cluster was asked for.
     pub fn folder(&self) -> Result<PathBuf, Failure> {
         if let Some(context) = &self.context {
-            return Err(Failure::usage(format!("--context {context}: real clusters are not there yet; leave it out to use the embedded cluster")));
+            return Err(Failure::usage(format!(
+                "--context {context}: real clusters are not there yet; leave it out to use the embedded cluster"
+            )));
         }
         Ok(self.base()?.join(&self.session))
     }
@@ -46,7 +56,11 @@ impl Place {
         if let Some(dir) = &self.state_dir {
             return Ok(dir.clone());
         }
-        let base = etcetera::choose_base_strategy().map_err(|error| Failure::environment(format!("no home directory for the session ({error}); name one with --state-dir")))?;
+        let base = etcetera::choose_base_strategy().map_err(|error| {
+            Failure::environment(format!(
+                "no home directory for the session ({error}); name one with --state-dir"
+            ))
+        })?;
         let state = base.state_dir().unwrap_or_else(|| base.data_dir());
         Ok(state.join("eventlab"))
     }

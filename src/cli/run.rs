@@ -17,7 +17,10 @@ use crate::runner::autopilot::{self, Played, Progress, StageEnd, Tries};
 use crate::runner::work::Patience;
 
 /// Waiting longer than this for a gate or a row is "could not see".
-const PATIENCE: Patience = Patience { gate: Some(Duration::from_secs(60)), collect: Duration::from_secs(30) };
+const PATIENCE: Patience = Patience {
+    gate: Some(Duration::from_secs(60)),
+    collect: Duration::from_secs(30),
+};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -71,15 +74,33 @@ pub async fn test(place: &Place, args: &TestArgs) -> Result<Exit, Failure> {
 
 fn chosen(catalog: &Catalog, names: &[String]) -> Result<Vec<Lab>, Failure> {
     if names.is_empty() {
-        return Ok(catalog.labs().iter().filter(|lab| !lab.intro).cloned().collect());
+        return Ok(catalog
+            .labs()
+            .iter()
+            .filter(|lab| !lab.intro)
+            .cloned()
+            .collect());
     }
-    names.iter().map(|name| catalog.lab(name).cloned().map_err(Failure::usage)).collect()
+    names
+        .iter()
+        .map(|name| catalog.lab(name).cloned().map_err(Failure::usage))
+        .collect()
 }
 
-async fn play(place: &Place, names: &[String], tries: Tries, format: Format, keep: bool) -> Result<Exit, Failure> {
+async fn play(
+    place: &Place,
+    names: &[String],
+    tries: Tries,
+    format: Format,
+    keep: bool,
+) -> Result<Exit, Failure> {
     let catalog = Arc::new(place.catalog()?);
     let labs = chosen(&catalog, names)?;
-    let temporary = if keep { None } else { Some(tempfile::Builder::new().prefix("eventlab-").tempdir().map_err(|error| Failure::environment(format!("cannot make a folder for this run: {error}; name one with --keep --state-dir")))?) };
+    let temporary = if keep {
+        None
+    } else {
+        Some(tempfile::Builder::new().prefix("eventlab-").tempdir().map_err(|error| Failure::environment(format!("cannot make a folder for this run: {error}; name one with --keep --state-dir")))?)
+    };
     let folder: PathBuf = match &temporary {
         Some(dir) => dir.path().join("session"),
         None => place.folder()?,
@@ -151,22 +172,63 @@ fn line(text: &str) {
 
 fn print_progress(progress: &Progress, format: Format) {
     match (progress, format) {
-        (Progress::Stage { lab, number, of, stage, title, end }, Format::Text) => {
+        (
+            Progress::Stage {
+                lab,
+                number,
+                of,
+                stage,
+                title,
+                end,
+            },
+            Format::Text,
+        ) => {
             let (outcome, texts) = outcome_of(end);
-            line(&format!("{lab} {number}/{of} {stage}: {}: {title}", word(outcome)));
+            line(&format!(
+                "{lab} {number}/{of} {stage}: {}: {title}",
+                word(outcome)
+            ));
             for text in texts {
                 line(&format!("    {text}"));
             }
         }
-        (Progress::Stage { lab, number, of, stage, title, end }, Format::Json) => {
+        (
+            Progress::Stage {
+                lab,
+                number,
+                of,
+                stage,
+                title,
+                end,
+            },
+            Format::Json,
+        ) => {
             let (outcome, texts) = outcome_of(end);
             line(&json!({"lab": lab, "stage": stage, "number": number, "of": of, "title": title, "outcome": word(outcome), "because": texts}).to_string());
         }
-        (Progress::WrongFix { lab, name, why, end }, Format::Text) => match end {
+        (
+            Progress::WrongFix {
+                lab,
+                name,
+                why,
+                end,
+            },
+            Format::Text,
+        ) => match end {
             Ok(()) => line(&format!("{lab} wrong fix {name}: fails as it must: {why}")),
-            Err(text) => line(&format!("{lab} wrong fix {name}: DOES NOT FAIL AS IT MUST: {text}")),
+            Err(text) => line(&format!(
+                "{lab} wrong fix {name}: DOES NOT FAIL AS IT MUST: {text}"
+            )),
         },
-        (Progress::WrongFix { lab, name, why, end }, Format::Json) => {
+        (
+            Progress::WrongFix {
+                lab,
+                name,
+                why,
+                end,
+            },
+            Format::Json,
+        ) => {
             line(&json!({"lab": lab, "wrong-fix": name, "why": why, "fails-as-it-must": end.is_ok(), "because": end.as_ref().err()}).to_string());
         }
     }

@@ -38,19 +38,37 @@ pub struct Started {
 ///
 /// # Errors
 /// The session is held by somebody else, or something of it cannot be used; each names the file and the next step.
-pub async fn session(folder: &Path, catalog: Arc<Catalog>, patience: Patience) -> Result<Started, Failure> {
+pub async fn session(
+    folder: &Path,
+    catalog: Arc<Catalog>,
+    patience: Patience,
+) -> Result<Started, Failure> {
     let opened = open(folder)?;
     let logs = log_to(folder);
     let embedded = cluster(folder, None).await?;
     let cluster = Cluster::of_embedded(&embedded);
-    let driver = Driver::start(opened, cluster.clone(), catalog, patience).await.map_err(Failure::environment)?;
-    Ok(Started { embedded, cluster, driver, folder: folder.to_owned(), _logs: logs })
+    let driver = Driver::start(opened, cluster.clone(), catalog, patience)
+        .await
+        .map_err(Failure::environment)?;
+    Ok(Started {
+        embedded,
+        cluster,
+        driver,
+        folder: folder.to_owned(),
+        _logs: logs,
+    })
 }
 
 impl Started {
     /// Ends the cluster in order.
     pub async fn stop(self) {
-        let Started { embedded, cluster, driver, folder, _logs } = self;
+        let Started {
+            embedded,
+            cluster,
+            driver,
+            folder,
+            _logs,
+        } = self;
         drop(driver);
         drop(cluster);
         // A clean end leaves no record behind; a file that stays is recognised by its process.
@@ -80,10 +98,23 @@ pub fn open(folder: &Path) -> Result<Opened, Failure> {
 ///
 /// # Errors
 /// As [`session`].
-pub async fn cluster(folder: &Path, api_port: Option<u16>) -> Result<Arc<EmbeddedCluster>, Failure> {
-    let config = EmbeddedConfig { state_dir: folder.to_owned(), program: program()?, api_port };
-    let cluster = EmbeddedCluster::start(config).await.map_err(Failure::environment)?;
-    let running = Running { pid: std::process::id(), api: cluster.url().to_owned(), kubeconfig: cluster.kubeconfig() };
+pub async fn cluster(
+    folder: &Path,
+    api_port: Option<u16>,
+) -> Result<Arc<EmbeddedCluster>, Failure> {
+    let config = EmbeddedConfig {
+        state_dir: folder.to_owned(),
+        program: program()?,
+        api_port,
+    };
+    let cluster = EmbeddedCluster::start(config)
+        .await
+        .map_err(Failure::environment)?;
+    let running = Running {
+        pid: std::process::id(),
+        api: cluster.url().to_owned(),
+        kubeconfig: cluster.kubeconfig(),
+    };
     if let Ok(text) = serde_json::to_string(&running)
         && let Err(error) = write_private(&folder.join(RUNNING), &text)
     {
@@ -98,7 +129,9 @@ fn program() -> Result<PathBuf, Failure> {
     if own.exists() {
         return Ok(own);
     }
-    std::env::current_exe().map_err(|error| Failure::environment(format!("cannot find this program's own file: {error}")))
+    std::env::current_exe().map_err(|error| {
+        Failure::environment(format!("cannot find this program's own file: {error}"))
+    })
 }
 
 /// The record of the process that runs this session's cluster, if it still does.
@@ -123,8 +156,14 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 fn log_to(folder: &Path) -> Option<tracing_appender::non_blocking::WorkerGuard> {
     let logs = folder.join("logs");
     std::fs::create_dir_all(&logs).ok()?;
-    let (writer, guard) = tracing_appender::non_blocking(tracing_appender::rolling::never(&logs, "eventlab.log"));
-    let filter = tracing_subscriber::EnvFilter::try_from_env("EVENTLAB_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let set = tracing_subscriber::fmt().with_writer(writer).with_ansi(false).with_env_filter(filter).try_init();
+    let (writer, guard) =
+        tracing_appender::non_blocking(tracing_appender::rolling::never(&logs, "eventlab.log"));
+    let filter = tracing_subscriber::EnvFilter::try_from_env("EVENTLAB_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let set = tracing_subscriber::fmt()
+        .with_writer(writer)
+        .with_ansi(false)
+        .with_env_filter(filter)
+        .try_init();
     set.ok().map(|()| guard)
 }

@@ -68,8 +68,8 @@ pub struct EmbeddedCluster {
     node_config: NodeConfig,
     /// `None` only while it is between two lives, or for good after a stop.
     node: Mutex<Option<NodeHandle>>,
-    controllers: ControllerHandle,
-    listener: JoinHandle<()>,
+    controllers: Mutex<Option<ControllerHandle>>,
+    listener: Mutex<Option<JoinHandle<()>>>,
     cancel: CancellationToken,
     url: String,
 }
@@ -117,8 +117,8 @@ impl EmbeddedCluster {
             bus,
             node_config,
             node: Mutex::new(Some(node)),
-            controllers,
-            listener,
+            controllers: Mutex::new(Some(controllers)),
+            listener: Mutex::new(Some(listener)),
             cancel,
             url,
         })
@@ -198,15 +198,19 @@ impl EmbeddedCluster {
         restored
     }
 
-    /// Ends containers in order, then everything else.
-    pub async fn stop(self) {
+    /// Ends containers in order, then everything else. A second call finds nothing to do.
+    pub async fn stop(&self) {
         if let Some(node) = self.node.lock().await.take() {
             node.stop(STOP_GRACE).await;
         }
         self.cancel.cancel();
-        self.controllers.stopped().await;
-        // A listener that panicked has ended too.
-        let _ = self.listener.await;
+        if let Some(controllers) = self.controllers.lock().await.take() {
+            controllers.stopped().await;
+        }
+        if let Some(listener) = self.listener.lock().await.take() {
+            // A listener that panicked has ended too.
+            let _ = listener.await;
+        }
     }
 }
 
@@ -220,6 +224,15 @@ impl Drop for EmbeddedCluster {
 #[must_use]
 pub fn kubeconfig_path(state_dir: &Path) -> PathBuf {
     state_dir.join("kubeconfig")
+}
+
+/// The real ports of Services that a session remembers, by `NAMESPACE/SERVICE:PORT`; null when there are none.
+#[must_use]
+pub fn known_addresses(state_dir: &Path) -> serde_json::Value {
+    let text = std::fs::read(state_dir.join("node").join("addresses.json"));
+    text.ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default()
 }
 
 fn admin_token(api: &ApiServer) -> String {

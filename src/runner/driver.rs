@@ -18,7 +18,7 @@ use crate::evidence::journal::IntentAction;
 use crate::evidence::{Entry, Fact};
 use crate::lab::Catalog;
 use crate::session::files::Opened;
-use crate::session::files::copies::WorkingCopies;
+use crate::session::files::WorkingCopies;
 use crate::session::{Context, Effect, FilesError, Message, SessionFiles, State};
 
 /// Why a session cannot go on.

@@ -21,7 +21,7 @@ use crate::cluster::{ApplyError, Cluster, Manifest, SendError};
 use crate::evidence::ProbeRun;
 use crate::kinds;
 use crate::lab::{Action, Catalog, GateMode, Probe};
-use crate::session::files::copies::WorkingCopies;
+use crate::session::files::WorkingCopies;
 use crate::session::message::{GateReport, SendOutcome, StepError};
 use crate::session::{Effect, Message};
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
@@ -13,7 +14,10 @@ use super::conditions::{Conditions, is_ready};
 use super::workload::{Failure, Workload};
 use crate::embedded::controllers::runtime::objects::Labels;
 use crate::embedded::controllers::runtime::{Next, ObjectKey, Reconcile, Result};
+use crate::embedded::services::sensor::unsupported;
 use crate::kinds;
+use crate::sensor;
+use crate::sensor::validate::{Condition, Invalid};
 
 const FINALIZER: &str = "sensor-controller";
 const DEPENDENCIES: &str = "DependenciesProvided";
@@ -46,7 +50,10 @@ impl Reconcile for SensorController {
             &[DEPENDENCIES, TRIGGERS, DEPLOYED],
         );
         let outcome = self.install(&object, &mut conditions).await;
-        let status = json!({"conditions": conditions.finish()});
+        let status = json!({
+            "conditions": conditions.finish(),
+            "observedGeneration": object.metadata.generation,
+        });
         shared
             .write_status(&kind, &shared.sensors, &object, status)
             .await?;
@@ -60,7 +67,7 @@ impl SensorController {
             conditions.mark_false(DEPLOYED, "EventBusNotFound", "EventBus not found.");
             return Ok(());
         };
-        if !validate(object, conditions) {
+        if !validate(object, &bus, conditions) {
             return Ok(());
         }
         if !is_ready(bus.data.get("status")) {
@@ -96,21 +103,39 @@ fn labels(object: &DynamicObject) -> Labels {
 }
 
 /// Marks dependencies and triggers, in this order; the first that is invalid leaves the rest unknown.
-fn validate(object: &DynamicObject, conditions: &mut Conditions) -> bool {
-    let spec = &object.data["spec"];
-    if spec["dependencies"].as_array().is_none_or(Vec::is_empty) {
-        conditions.mark_false(
-            DEPENDENCIES,
-            "InvalidDependencies",
-            "no event dependencies found",
-        );
+///
+/// A Sensor that cannot be decoded leaves its status as it was, as upstream does. One that asks for something this
+/// program does not have is refused here, so that no event is ever judged by half a filter.
+fn validate(object: &DynamicObject, bus: &DynamicObject, conditions: &mut Conditions) -> bool {
+    let value = |object: &DynamicObject| serde_json::to_value(object).unwrap_or_default();
+    let sensor = value(object);
+    match sensor::validate::validate(&sensor, &value(bus), Timestamp::now()) {
+        Ok(()) => {}
+        Err(Invalid::Decode(error)) => {
+            tracing::error!(sensor = object.name_any(), %error, "a Sensor cannot be decoded");
+            return false;
+        }
+        Err(Invalid::Refused {
+            condition,
+            reason,
+            message,
+        }) => {
+            refuse(conditions, condition, reason, &message);
+            return false;
+        }
+    }
+    if let Some((condition, message)) = unsupported(&sensor) {
+        refuse(conditions, condition, "Unsupported", &message);
         return false;
     }
     conditions.mark_true(DEPENDENCIES);
-    if spec["triggers"].as_array().is_none_or(Vec::is_empty) {
-        conditions.mark_false(TRIGGERS, "InvalidTriggers", "no triggers found");
-        return false;
-    }
     conditions.mark_true(TRIGGERS);
     true
+}
+
+fn refuse(conditions: &mut Conditions, condition: Condition, reason: &str, message: &str) {
+    if condition == Condition::TriggersProvided {
+        conditions.mark_true(DEPENDENCIES);
+    }
+    conditions.mark_false(condition.as_str(), reason, message);
 }

@@ -102,7 +102,10 @@ impl Actions {
         self.tasks.spawn(async move {
             if let Err(error) = actions.once(&trigger, &events).await {
                 actions.count(Metric::ActionRetriesFailed, &trigger.name);
-                let fields = [("error", error.into()), ("triggerName", trigger.name.as_str().into())];
+                let fields = [
+                    ("error", error.into()),
+                    ("triggerName", trigger.name.as_str().into()),
+                ];
                 actions.log.error("Failed to execute a trigger", &fields);
             }
         });
@@ -119,14 +122,25 @@ impl Actions {
         match self.execute(trigger, events).await {
             Ok(()) => {
                 let [names, ids] = by;
-                let log = self.log.with("triggerName", name).with("triggerType", k8s::TRIGGER_TYPE);
-                log.info(&format!("Successfully processed trigger '{name}'"), &[names, ids]);
+                let log = self
+                    .log
+                    .with("triggerName", name)
+                    .with("triggerType", k8s::TRIGGER_TYPE);
+                log.info(
+                    &format!("Successfully processed trigger '{name}'"),
+                    &[names, ids],
+                );
                 self.count(Metric::ActionTriggered, name);
                 Ok(())
             }
             Err(error) => {
                 let [names, ids] = by;
-                let fields = [("error", error.as_str().into()), ("triggerName", name.into()), names, ids];
+                let fields = [
+                    ("error", error.as_str().into()),
+                    ("triggerName", name.into()),
+                    names,
+                    ids,
+                ];
                 self.log.error("Failed to execute a trigger", &fields);
                 self.count(Metric::ActionFailed, name);
                 Err(error)
@@ -138,18 +152,26 @@ impl Actions {
         let log = self.log.with("triggerName", trigger.name.as_str());
         log.debug("resolving the trigger implementation", &[]);
         let sensor = &self.sensor;
-        let submission =
-            trigger::build(&trigger.value, &sensor.name, &sensor.namespace, events, Timestamp::now());
+        let submission = trigger::build(
+            &trigger.value,
+            &sensor.name,
+            &sensor.namespace,
+            events,
+            Timestamp::now(),
+        );
         let submission = submission.map_err(|error| match error {
             TriggerError::Operation(_) => format!("failed to execute trigger, {error}"),
             other => other.to_string(),
         })?;
         if submission.operation != Operation::Create {
             let operation = format!("{:?}", submission.operation).to_lowercase();
-            return Err(format!("failed to execute trigger, eventlab: operation {operation} is not supported"));
+            return Err(format!(
+                "failed to execute trigger, eventlab: operation {operation} is not supported"
+            ));
         }
         log.debug("executing the trigger resource", &[]);
-        log.with("triggerType", k8s::TRIGGER_TYPE).info("creating the object...", &[]);
+        log.with("triggerType", k8s::TRIGGER_TYPE)
+            .info("creating the object...", &[]);
         k8s::create(&self.client, &submission)
             .await
             .map_err(|error| format!("failed to execute trigger, {error}"))?;
@@ -163,7 +185,11 @@ impl Actions {
 
     /// Makes the counters of a trigger appear.
     pub(super) fn show_counters(&self, trigger: &str) {
-        for metric in [Metric::ActionTriggered, Metric::ActionFailed, Metric::ActionRetriesFailed] {
+        for metric in [
+            Metric::ActionTriggered,
+            Metric::ActionFailed,
+            Metric::ActionRetriesFailed,
+        ] {
             self.metrics.add(metric, [&self.sensor.name, trigger], 0);
         }
     }
@@ -217,7 +243,10 @@ mod tests {
         let start = Instant::now();
         assert_eq!(limit.wait(start), Duration::ZERO);
         assert_eq!(limit.wait(start), Duration::from_secs(1));
-        assert_eq!(limit.wait(start + Duration::from_secs(1)), Duration::from_secs(1));
+        assert_eq!(
+            limit.wait(start + Duration::from_secs(1)),
+            Duration::from_secs(1)
+        );
         let later = start + Duration::from_secs(3600);
         let waits = (0..14).filter(|_| limit.wait(later).is_zero()).count();
         assert_eq!(waits, 11, "the one of now and ten saved up");

@@ -65,8 +65,7 @@ impl Bucket {
     /// Purges what changed since the last start, and stores the present spec.
     pub(super) async fn update(&self, sensor: &Sensor, log: &Logger) -> Result<(), BusError> {
         let name = &self.name;
-        let stored: BTreeMap<String, u64> =
-            self.read(DEPENDENCIES, log).await?.unwrap_or_default();
+        let stored: BTreeMap<String, u64> = self.read(DEPENDENCIES, log).await?.unwrap_or_default();
         let triggers: Vec<String> = self.read(TRIGGERS, log).await?.unwrap_or_default();
         if !triggers.is_empty() {
             log.info(
@@ -79,13 +78,14 @@ impl Bucket {
             &[],
         );
         log.info(
-            &format!(
-                "Comparing previous Spec stored in k/v store for sensor {name} to new Spec"
-            ),
+            &format!("Comparing previous Spec stored in k/v store for sensor {name} to new Spec"),
             &[],
         );
         let dependencies = Changes::of_dependencies(&stored, sensor);
-        dependencies.report("Comparison of previous dependencies definitions to current", log);
+        dependencies.report(
+            "Comparison of previous dependencies definitions to current",
+            log,
+        );
         let triggers = self.changes_of_triggers(&triggers, sensor, log).await?;
         triggers.report("Comparison of previous trigger list to current", log);
         for trigger in &triggers.valid {
@@ -259,7 +259,9 @@ fn expression_key(trigger: &str) -> String {
 }
 
 fn unreadable(key: &str, error: &serde_json::Error) -> BusError {
-    BusError::Refused(format!("error unmarshalling the value of key {key}: {error}"))
+    BusError::Refused(format!(
+        "error unmarshalling the value of key {key}: {error}"
+    ))
 }
 
 /// What became of the names that were stored.
@@ -299,6 +301,9 @@ mod tests {
 
     #[test]
     fn a_consumer_is_named_by_the_hash_of_its_owner() {
-        assert_eq!(durable_name("orders", "start", "order"), format!("group-{}", fnv1a(b"orders-start-order")));
+        assert_eq!(
+            durable_name("orders", "start", "order"),
+            format!("group-{}", fnv1a(b"orders-start-order"))
+        );
     }
 }

@@ -125,11 +125,19 @@ impl Connection {
                 filter_subject: subject.clone(),
                 ack_wait: self.subscription.timing.ack_wait,
             };
-            self.link.bus.ensure_consumer(STREAM, config).await.map_err(|error| {
-                format!("failed to subscribe to subject {subject} using group {durable}: {error}")
-            })?;
+            self.link
+                .bus
+                .ensure_consumer(STREAM, config)
+                .await
+                .map_err(|error| {
+                    format!(
+                        "failed to subscribe to subject {subject} using group {durable}: {error}"
+                    )
+                })?;
             self.log.debug(
-                &format!("successfully subscribed to subject {subject} with durable name {durable}"),
+                &format!(
+                    "successfully subscribed to subject {subject} with durable name {durable}"
+                ),
                 &[],
             );
             pulls.push(Arc::clone(self).pull(durable, stop.clone()));
@@ -162,7 +170,9 @@ impl Connection {
                 Some(Ok(None)) => {}
                 Some(Ok(Some(delivery))) => {
                     let turn = Arc::clone(&self.turn).lock_owned();
-                    let Some(turn) = stop.run_until_cancelled(turn).await else { break };
+                    let Some(turn) = stop.run_until_cancelled(turn).await else {
+                        break;
+                    };
                     let work = Arc::clone(&self).work(durable.clone(), delivery, turn);
                     self.subscription.tasks.spawn(work);
                 }
@@ -172,7 +182,9 @@ impl Connection {
                     });
                     if !known {
                         self.log.error(
-                            &format!("failed to fetch messages for subscription {durable}, {error}"),
+                            &format!(
+                                "failed to fetch messages for subscription {durable}, {error}"
+                            ),
                             &[],
                         );
                         last = Some((error, Instant::now()));
@@ -181,11 +193,19 @@ impl Connection {
                 }
             }
         }
-        self.log.info(&format!("exiting pullSubscribe() for subscription {durable}"), &[]);
+        self.log.info(
+            &format!("exiting pullSubscribe() for subscription {durable}"),
+            &[],
+        );
     }
 
     /// Judges and acts on one message, then acknowledges it. A kill in between leaves it unacknowledged.
-    async fn work(self: Arc<Self>, durable: String, delivery: Delivery, mut turn: OwnedMutexGuard<Recent>) {
+    async fn work(
+        self: Arc<Self>,
+        durable: String,
+        delivery: Delivery,
+        mut turn: OwnedMutexGuard<Recent>,
+    ) {
         let token = delivery.token.as_str();
         {
             let judged = self.judge(&delivery, &durable, &mut turn);
@@ -206,29 +226,46 @@ impl Connection {
         }
         drop(turn);
         if let Err(error) = self.link.bus.ack(STREAM, &durable, token).await {
-            self.log.error(&format!("Error performing AckSync() on message: {error}"), &[]);
+            self.log.error(
+                &format!("Error performing AckSync() on message: {error}"),
+                &[],
+            );
         }
-        self.log.debug(&format!("acked message of {}", place(&delivery, &durable)), &[]);
+        self.log.debug(
+            &format!("acked message of {}", place(&delivery, &durable)),
+            &[],
+        );
     }
 
     async fn judge(&self, delivery: &Delivery, durable: &str, recent: &mut Recent) {
         let event = match cloud_event::decode(&delivery.message.payload) {
             Ok(event) => event,
             Err(error) => {
-                self.log.error(&format!("Failed to convert to a cloudevent, discarding it... err: {error}"), &[]);
+                self.log.error(
+                    &format!("Failed to convert to a cloudevent, discarding it... err: {error}"),
+                    &[],
+                );
                 return;
             }
         };
         if recent.knows(&event.id) {
             // The wrong format verb is upstream's.
-            self.log.debug(&format!("already received message of ID %!d(string={}), ignore this", event.id), &[]);
+            self.log.debug(
+                &format!(
+                    "already received message of ID %!d(string={}), ignore this",
+                    event.id
+                ),
+                &[],
+            );
             return;
         }
         let dependencies: Vec<_> = self
             .subscription
             .dependencies
             .iter()
-            .filter(|dependency| dependency.source == event.source && dependency.event == event.subject)
+            .filter(|dependency| {
+                dependency.source == event.source && dependency.event == event.subject
+            })
             .collect();
         if dependencies.is_empty() {
             let (source, name) = (&event.source, &event.subject);
@@ -241,7 +278,10 @@ impl Connection {
             );
             return;
         }
-        let names: Vec<_> = dependencies.iter().map(|dependency| dependency.name.as_str()).collect();
+        let names: Vec<_> = dependencies
+            .iter()
+            .map(|dependency| dependency.name.as_str())
+            .collect();
         self.log.debug(
             &format!(
                 "New incoming Event Source Message, dependency names=[{}], {}",
@@ -259,30 +299,45 @@ impl Connection {
     async fn judge_dependency(&self, dependency: &Dependency, event: &Event, delivery: &Delivery) {
         let name = &dependency.name;
         if !self.passes(dependency, event) {
-            self.log.info(&format!("not interested in dependency {name} (didn't pass filter)"), &[]);
+            self.log.info(
+                &format!("not interested in dependency {name} (didn't pass filter)"),
+                &[],
+            );
             return;
         }
         if self.subscription.conditions.needs_several() {
             self.collect(name, event, delivery).await;
             return;
         }
-        self.log.info(&format!("Triggering actions after receiving dependency {name}"), &[]);
+        self.log.info(
+            &format!("Triggering actions after receiving dependency {name}"),
+            &[],
+        );
         let events = Events::from([(name.clone(), event.clone())]);
-        self.subscription.actions.act(&self.subscription.trigger, events).await;
+        self.subscription
+            .actions
+            .act(&self.subscription.trigger, events)
+            .await;
     }
 
     fn passes(&self, dependency: &Dependency, event: &Event) -> bool {
         // A trigger whose filter cannot be judged is not subscribed.
-        let Ok(filter) = &dependency.filter else { return false };
+        let Ok(filter) = &dependency.filter else {
+            return false;
+        };
         let decision = filter.evaluate(event);
         match &decision.error {
             Some(error) => {
                 let event = cloud_event::describe(event);
-                self.log.warn(&format!("Event [{event}] discarded due to filtering error: {error}"), &[]);
+                self.log.warn(
+                    &format!("Event [{event}] discarded due to filtering error: {error}"),
+                    &[],
+                );
             }
             None if !decision.passed && self.log.debugs() => {
                 let event = cloud_event::describe(event);
-                self.log.debug(&format!("Event [{event}] discarded due to filtering"), &[]);
+                self.log
+                    .debug(&format!("Event [{event}] discarded due to filtering"), &[]);
             }
             None => {}
         }
@@ -303,28 +358,49 @@ impl Connection {
             .iter()
             .map(|known| (known.name.as_str(), events.contains_key(&known.name)))
             .collect();
-        let state: Vec<_> = state.iter().map(|(name, seen)| format!("{name}:{seen}")).collect();
-        self.log.info(&format!("Current state of dependencies: map[{}]", state.join(" ")), &[]);
+        let state: Vec<_> = state
+            .iter()
+            .map(|(name, seen)| format!("{name}:{seen}"))
+            .collect();
+        self.log.info(
+            &format!("Current state of dependencies: map[{}]", state.join(" ")),
+            &[],
+        );
         let conditions = &self.subscription.conditions;
         if conditions.holds(|name| events.contains_key(name)) {
-            self.log.debug(&format!("dependency expression successfully evaluated to true: '{conditions}'"), &[]);
-            self.log.info(&format!("Triggering actions after receiving dependency {dependency}"), &[]);
-            self.subscription.actions.act(&self.subscription.trigger, events).await;
+            self.log.debug(
+                &format!("dependency expression successfully evaluated to true: '{conditions}'"),
+                &[],
+            );
+            self.log.info(
+                &format!("Triggering actions after receiving dependency {dependency}"),
+                &[],
+            );
+            self.subscription
+                .actions
+                .act(&self.subscription.trigger, events)
+                .await;
             self.clear(trigger).await;
             return;
         }
-        self.log.debug(&format!("dependency expression false: {conditions}"), &[]);
+        self.log
+            .debug(&format!("dependency expression false: {conditions}"), &[]);
         if let Some(waiting) = Waiting::of(delivery)
             && let Err(error) = self.bucket.keep(trigger, dependency, &waiting).await
         {
-            self.log.error(&format!("failed to store dependency under key {trigger}/{dependency}: {error}"), &[]);
+            self.log.error(
+                &format!("failed to store dependency under key {trigger}/{dependency}: {error}"),
+                &[],
+            );
         }
     }
 
     async fn waiting(&self, trigger: &str) -> Result<Events, BusError> {
         let mut events = Events::new();
         for dependency in &self.subscription.dependencies {
-            let Some(waiting) = self.bucket.waiting(trigger, &dependency.name).await? else { continue };
+            let Some(waiting) = self.bucket.waiting(trigger, &dependency.name).await? else {
+                continue;
+            };
             if let Ok(event) = cloud_event::decode(waiting.event.get().as_bytes()) {
                 events.insert(dependency.name.clone(), event);
             }
@@ -335,7 +411,10 @@ impl Connection {
     async fn clear(&self, trigger: &str) {
         for dependency in &self.subscription.dependencies {
             let name = &dependency.name;
-            self.log.debug(&format!("clearing key {trigger}/{name} from the K/V store"), &[]);
+            self.log.debug(
+                &format!("clearing key {trigger}/{name} from the K/V store"),
+                &[],
+            );
             if let Err(error) = self.bucket.clear(trigger, name).await {
                 self.log.error(&error.to_string(), &[]);
                 return;
@@ -352,7 +431,10 @@ fn place(delivery: &Delivery, durable: &str) -> String {
 impl std::fmt::Display for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (sensor, trigger) = (&self.subscription.sensor, &self.subscription.trigger.name);
-        write!(f, "JetstreamTriggerConn{{Sensor:{sensor},Trigger:{trigger}}}")
+        write!(
+            f,
+            "JetstreamTriggerConn{{Sensor:{sensor},Trigger:{trigger}}}"
+        )
     }
 }
 

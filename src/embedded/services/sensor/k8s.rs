@@ -13,7 +13,10 @@ pub(super) const TRIGGER_TYPE: &str = "Kubernetes";
 const MANAGER: &str = "argo-events";
 
 /// Creates the object; the error is worded as client-go words it.
-pub(super) async fn create(client: &kube::Client, submission: &Submission) -> Result<Value, String> {
+pub(super) async fn create(
+    client: &kube::Client,
+    submission: &Submission,
+) -> Result<Value, String> {
     let body = serde_json::to_vec(&submission.object).map_err(|error| error.to_string())?;
     let request = Request::post(format!("{}?fieldManager={MANAGER}", path(submission)))
         .header("Content-Type", "application/json")
@@ -35,7 +38,13 @@ fn message(status: &Status) -> String {
 
 /// The URL path of the object's resource, its plural guessed from the kind as upstream does.
 fn path(submission: &Submission) -> String {
-    let text = |field: &str| submission.object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let text = |field: &str| {
+        submission
+            .object
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let version = text("apiVersion");
     let root = if version.contains('/') { "apis" } else { "api" };
     let plural = plural(text("kind"));
@@ -68,12 +77,25 @@ mod tests {
     #[test]
     fn the_path_is_guessed_from_the_kind() {
         let path = |object: Value, namespace: &str| {
-            path(&Submission { operation: Operation::Create, namespace: namespace.to_owned(), object })
+            path(&Submission {
+                operation: Operation::Create,
+                namespace: namespace.to_owned(),
+                object,
+            })
         };
         let workflow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow"});
-        assert_eq!(path(workflow, "lab"), "/apis/argoproj.io/v1alpha1/namespaces/lab/workflows");
-        assert_eq!(path(json!({"apiVersion": "v1", "kind": "ConfigMap"}), "a"), "/api/v1/namespaces/a/configmaps");
-        assert_eq!(path(json!({"apiVersion": "v1", "kind": "Namespace"}), ""), "/api/v1/namespaces");
+        assert_eq!(
+            path(workflow, "lab"),
+            "/apis/argoproj.io/v1alpha1/namespaces/lab/workflows"
+        );
+        assert_eq!(
+            path(json!({"apiVersion": "v1", "kind": "ConfigMap"}), "a"),
+            "/api/v1/namespaces/a/configmaps"
+        );
+        assert_eq!(
+            path(json!({"apiVersion": "v1", "kind": "Namespace"}), ""),
+            "/api/v1/namespaces"
+        );
         assert_eq!(plural("NetworkPolicy"), "networkpolicies");
         assert_eq!(plural("Ingress"), "ingresses");
     }

@@ -38,7 +38,10 @@ impl Listener {
         };
         let connected = Backoff::DEFAULT.retry(|| self.connect(&subscription)).await;
         let connection = connected.map_err(|error| {
-            log.fatal("failed to connect to event bus", &[("error", error.as_str().into())]);
+            log.fatal(
+                "failed to connect to event bus",
+                &[("error", error.as_str().into())],
+            );
             StartError(format!("failed to connect to event bus: {error}"))
         })?;
         log.debug(&format!("just created connection {connection}"), &[]);
@@ -57,12 +60,18 @@ impl Listener {
         let conditions = match Conditions::parse(&trigger.conditions, &names) {
             Ok(conditions) => conditions,
             Err(error) => {
-                log.error("failed to get dependency expression", &[("error", error.to_string().into())]);
+                log.error(
+                    "failed to get dependency expression",
+                    &[("error", error.to_string().into())],
+                );
                 return None;
             }
         };
         self.log.info(
-            &format!("Dependency expression for trigger {}: {conditions}", trigger.name),
+            &format!(
+                "Dependency expression for trigger {}: {conditions}",
+                trigger.name
+            ),
             &[],
         );
         let mut dependencies = Vec::new();
@@ -81,7 +90,13 @@ impl Listener {
             dependencies.push(Arc::clone(dependency));
         }
         if let Some(reason) = refused {
-            log.error(&format!("eventlab: trigger {} is not subscribed: {reason}", trigger.name), &[]);
+            log.error(
+                &format!(
+                    "eventlab: trigger {} is not subscribed: {reason}",
+                    trigger.name
+                ),
+                &[],
+            );
             return None;
         }
         Some(Arc::new(Subscription {
@@ -102,9 +117,17 @@ impl Listener {
     }
 
     /// Looks every few seconds: a lost connection is replaced, a subscription that ended is tried again.
-    async fn keep(self, subscription: Arc<Subscription>, mut connection: Arc<Connection>, log: &Logger) {
+    async fn keep(
+        self,
+        subscription: Arc<Subscription>,
+        mut connection: Arc<Connection>,
+        log: &Logger,
+    ) {
         let mut running = Running::start(&self.tasks, &connection, log);
-        log.info(&format!("starting eventbus connection daemon for client {connection}..."), &[]);
+        log.info(
+            &format!("starting eventbus connection daemon for client {connection}..."),
+            &[],
+        );
         let mut ticker = tokio::time::interval_at(
             tokio::time::Instant::now() + self.timing.look,
             self.timing.look,
@@ -116,15 +139,24 @@ impl Listener {
                 connection = match self.connect(&subscription).await {
                     Ok(connection) => connection,
                     Err(error) => {
-                        log.error("failed to reconnect to eventbus", &[("error", error.to_string().into())]);
+                        log.error(
+                            "failed to reconnect to eventbus",
+                            &[("error", error.to_string().into())],
+                        );
                         continue;
                     }
                 };
-                log.info("reconnected to EventBus.", &[("connection", connection.to_string().into())]);
+                log.info(
+                    "reconnected to EventBus.",
+                    &[("connection", connection.to_string().into())],
+                );
                 if running.ended() {
                     log.debug("sublock not acquired", &[]);
                 } else {
-                    log.debug("acquired sublock, instructing trigger to shutdown subscription", &[]);
+                    log.debug(
+                        "acquired sublock, instructing trigger to shutdown subscription",
+                        &[],
+                    );
                     running.stop.cancel();
                     tokio::time::sleep(self.timing.closing).await;
                 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use serde_json::Value;
 
 use self::action::Actions;
 use self::bucket::Bucket;
@@ -32,6 +33,7 @@ use super::log::Logger;
 use super::metrics::Metrics;
 use super::tasks::Tasks;
 use crate::embedded::node::process::ServiceContext;
+use crate::sensor::validate::Condition;
 
 /// Waits of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,12 @@ impl Timing {
     };
 }
 
+/// What of a Sensor this program cannot carry out, for its controller to say so before anything runs.
+#[must_use]
+pub fn unsupported(object: &Value) -> Option<(Condition, String)> {
+    spec::unsupported(object)
+}
+
 /// Runs the service.
 #[must_use]
 pub fn run(context: ServiceContext) -> BoxFuture<'static, i32> {
@@ -67,7 +75,10 @@ pub fn run_with(context: ServiceContext, timing: Timing) -> BoxFuture<'static, i
         match start(&context, timing, &log).await {
             Ok(()) => 0,
             Err(error) => {
-                log.fatal("failed to listen to events", &[("error", error.to_string().into())]);
+                log.fatal(
+                    "failed to listen to events",
+                    &[("error", error.to_string().into())],
+                );
                 context.termination.set(&error.to_string());
                 1
             }
@@ -76,12 +87,21 @@ pub fn run_with(context: ServiceContext, timing: Timing) -> BoxFuture<'static, i
 }
 
 async fn start(context: &ServiceContext, timing: Timing, log: &Logger) -> Result<(), StartError> {
-    let sensor = Arc::new(Sensor::parse(&environment::object(context, "SENSOR_OBJECT")?)?);
+    let sensor = Arc::new(Sensor::parse(&environment::object(
+        context,
+        "SENSOR_OBJECT",
+    )?)?);
     let settings = Arc::new(BusSettings::read(context).await?);
     environment::required(context, "EVENTBUS_SUBJECT")?;
     let hostname = environment::required(context, "POD_NAME")?.to_owned();
-    if context.env.get("LEADER_ELECTION").is_some_and(|way| way.eq_ignore_ascii_case("k8s")) {
-        return Err(StartError("eventlab: LEADER_ELECTION=k8s is not supported, leave it out".to_owned()));
+    if context
+        .env
+        .get("LEADER_ELECTION")
+        .is_some_and(|way| way.eq_ignore_ascii_case("k8s"))
+    {
+        return Err(StartError(
+            "eventlab: LEADER_ELECTION=k8s is not supported, leave it out".to_owned(),
+        ));
     }
     let log = log.with("sensorName", sensor.name.as_str());
     let (tasks, _guard) = Tasks::new();
@@ -92,7 +112,10 @@ async fn start(context: &ServiceContext, timing: Timing, log: &Logger) -> Result
         connector: &context.bus,
         settings: &settings,
         log: &log,
-        subject: format!("graft.{}-sensor-{}.heartbeat", sensor.namespace, sensor.name),
+        subject: format!(
+            "graft.{}-sensor-{}.heartbeat",
+            sensor.namespace, sensor.name
+        ),
         node: format!("{hostname}-{}", uuid::Uuid::new_v4().simple()),
         gap: Gap::read(context.annotations.get(GAP_ANNOTATION).map(String::as_str)),
     };
@@ -157,7 +180,10 @@ impl Active<'_> {
         let mut triggers = FuturesUnordered::new();
         for trigger in &self.sensor.triggers {
             actions.show_counters(&trigger.name);
-            triggers.push(self.tasks.spawn(listener.clone().listen(Arc::clone(trigger))));
+            triggers.push(
+                self.tasks
+                    .spawn(listener.clone().listen(Arc::clone(trigger))),
+            );
         }
         // It says nothing about subscriptions.
         self.log.info("Sensor started.", &[]);
@@ -171,7 +197,9 @@ impl Active<'_> {
 
     async fn initialize(&self) -> Result<Link, crate::embedded::bus::BusError> {
         let link = Link::initialize(&self.context.bus, &self.settings, &self.log).await?;
-        Bucket::new(Arc::clone(&link.bus), &self.sensor.name).update(&self.sensor, &self.log).await?;
+        Bucket::new(Arc::clone(&link.bus), &self.sensor.name)
+            .update(&self.sensor, &self.log)
+            .await?;
         Ok(link)
     }
 }
