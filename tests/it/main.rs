@@ -1,12 +1,15 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod api_discovery;
 mod api_errors;
 mod api_objects;
 mod api_patches;
 mod api_support;
+mod api_tables;
 mod bus;
 mod eventsource;
+mod kubectl;
 mod lab_files;
 mod ledger;
 mod node_addresses;
