@@ -83,10 +83,8 @@ async fn a_service_keeps_its_socket_and_refuses_without_pods() {
         .unwrap();
     assert_eq!(book.resolve("default", &cluster_ip, 80), Some(address));
     let pod_ip = cluster
-        .pods()
-        .get("one")
+        .wait_phase("one", "Running")
         .await
-        .unwrap()
         .status
         .unwrap()
         .pod_ip

@@ -20,6 +20,9 @@ use super::addresses::{AddressBook, PortKey, identity};
 
 /// Connections through one port at a time.
 const MAX_CONNECTIONS: usize = 512;
+/// How long a port that was ours is tried for, and how often.
+const PATIENCE: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(2);
 /// Pause after a failed accept (no descriptors left) or reservation.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -135,6 +138,23 @@ impl Reserved {
         Reserved(None)
     }
 
+    /// Reserves the port that was listened on until now.
+    ///
+    /// A child that is being started holds a copy of every socket until it runs its program, a closed listener among
+    /// them; so this has patience before it gives the port up.
+    async fn take_again(book: &AddressBook, key: &PortKey) -> Reserved {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        let port = book.remembered(key).unwrap_or(0);
+        while tokio::time::Instant::now() < end {
+            if let Ok((socket, address)) = reserve(port) {
+                book.set_real(key, address, false);
+                return Reserved(Some(socket));
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+        Reserved::take(book, key)
+    }
+
     fn listen(self) -> io::Result<TcpListener> {
         self.0
             .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?
@@ -162,12 +182,14 @@ async fn serve(book: AddressBook, key: PortKey, mut reserved: Reserved) {
                 return;
             }
         }
-        match reserved.listen() {
+        match std::mem::replace(&mut reserved, Reserved(None)).listen() {
             Ok(listener) => {
-                if let Ok(address) = listener.local_addr() {
-                    book.set_real(&key, address, true);
-                }
+                let Ok(address) = listener.local_addr() else {
+                    continue;
+                };
+                book.set_real(&key, address, true);
                 accept(&book, &key, &listener, &mut changes, &connections).await;
+                book.set_real(&key, address, false);
             }
             Err(error) => {
                 // Somebody else listens there by now: take another port.
@@ -175,7 +197,7 @@ async fn serve(book: AddressBook, key: PortKey, mut reserved: Reserved) {
                 tokio::time::sleep(PAUSE).await;
             }
         }
-        reserved = Reserved::take(&book, &key);
+        reserved = Reserved::take_again(&book, &key).await;
         if reserved.0.is_none() {
             tokio::time::sleep(PAUSE).await;
         }

@@ -63,10 +63,8 @@ impl Records {
         let mut killed = Vec::new();
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
-            if let Some(record) = read(&path) {
-                if kill(&record) {
-                    killed.push(record);
-                }
+            if let Some(record) = read(&path).filter(kill) {
+                killed.push(record);
             }
             std::fs::remove_file(&path)?;
         }
