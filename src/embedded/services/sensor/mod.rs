@@ -19,6 +19,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use serde_json::Value;
 
 use self::action::Actions;
 use self::bucket::Bucket;
@@ -32,6 +33,7 @@ use super::log::Logger;
 use super::metrics::Metrics;
 use super::tasks::Tasks;
 use crate::embedded::node::process::ServiceContext;
+use crate::sensor::validate::Condition;
 
 /// Waits of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,12 @@ impl Timing {
         look: Duration::from_secs(5),
         closing: Duration::from_secs(2),
     };
+}
+
+/// What of a Sensor this program cannot carry out, for its controller to say so before anything runs.
+#[must_use]
+pub fn unsupported(object: &Value) -> Option<(Condition, String)> {
+    spec::unsupported(object)
 }
 
 /// Runs the service.

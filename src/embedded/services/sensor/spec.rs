@@ -12,7 +12,7 @@ use super::super::environment::StartError;
 use super::super::go_duration;
 use crate::sensor::Filter;
 use crate::sensor::parameters::{ParameterError, Parameters};
-use crate::sensor::validate::{self, Invalid};
+use crate::sensor::validate::{self, Condition, Invalid};
 
 /// Trigger types of upstream that this service does not have.
 const OTHER_TRIGGERS: [&str; 13] = [
@@ -120,6 +120,28 @@ impl Sensor {
             .rev()
             .find(|dependency| dependency.name == name)
     }
+}
+
+/// What of a Sensor this program cannot carry out; `None` when it can carry out all of it.
+pub(super) fn unsupported(object: &Value) -> Option<(Condition, String)> {
+    let sensor = Sensor::parse(object).ok()?;
+    let said = |text: &str| {
+        let text = text.strip_prefix("eventlab: ").unwrap_or(text);
+        format!("eventlab: {text}")
+    };
+    let dependency = sensor.dependencies.iter().find_map(|dependency| {
+        let reason = dependency.filter.as_ref().err()?;
+        let text = format!("dependency {}: {reason}", dependency.name);
+        Some((Condition::DependenciesProvided, said(&text)))
+    });
+    let trigger = || {
+        sensor.triggers.iter().find_map(|trigger| {
+            let reason = trigger.refused.as_ref()?;
+            let text = format!("trigger {}: {reason}", trigger.name);
+            Some((Condition::TriggersProvided, said(&text)))
+        })
+    };
+    dependency.or_else(trigger)
 }
 
 impl Dependency {
