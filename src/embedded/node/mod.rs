@@ -183,6 +183,28 @@ impl Shared {
     }
 }
 
+/// Descriptors that a busy node needs: each container holds half a dozen.
+const DESCRIPTORS: u64 = 16 * 1024;
+
+/// Raises the soft limit of open files, as far as the hard one lets us; the shell's default is enough for few pods.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limits = getrlimit(Resource::Nofile);
+    let wanted = limits
+        .maximum
+        .map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
+    if limits.current.is_some_and(|current| current < wanted) {
+        // A refusal leaves things as they were.
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: Some(wanted),
+                maximum: limits.maximum,
+            },
+        );
+    }
+}
+
 /// The node.
 #[derive(Debug)]
 pub struct Node;
@@ -193,6 +215,7 @@ impl Node {
     /// # Errors
     /// A folder cannot be made, or the API refuses the node.
     pub async fn start(config: NodeConfig) -> Result<NodeHandle, NodeError> {
+        raise_descriptor_limit();
         let folder = |name: &str| config.state_dir.join(name);
         for path in [folder("pods"), folder("volumes"), folder("node")] {
             files::make_private_folder(&path)
