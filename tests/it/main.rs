@@ -14,4 +14,5 @@ mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;
 mod service_pods;
+mod session_kill;
 mod webhook_golden;
