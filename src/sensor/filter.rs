@@ -2,6 +2,8 @@
 //!
 //! From above: [`Filter`], [`Decision`], [`FilterError`], [`CompileError`]; [`Filter::explain`] says why.
 
+mod script_group;
+
 use serde_json::Value;
 
 use super::context::ContextGroup;
@@ -12,10 +14,12 @@ use super::explain::{
     ConditionReport, Explanation, Group, GroupReport, Listening, Operator, Outcome, Reason,
     Recorder, Silent,
 };
+use super::expression_filter::ExprGroup;
 use super::json::PrefixSet;
 use super::payload::Payload;
 use super::spec::FilterSpec;
 use super::time::TimeGroup;
+use script_group::ScriptGroup;
 
 /// The filters of one dependency, ready to judge events; immutable, so it can be shared between threads.
 #[derive(Debug)]
@@ -29,11 +33,11 @@ pub struct Filter {
 
 #[derive(Debug)]
 enum CompiledGroup {
-    /// `exprs: []`, which holds.
-    NoExprs,
+    Exprs(ExprGroup),
     Data(DataGroup),
     Context(ContextGroup),
     Time(TimeGroup),
+    Script(ScriptGroup),
 }
 
 /// Why filters cannot be compiled.
@@ -88,9 +92,13 @@ impl Filter {
         let spec = FilterSpec::decode(&Node::new(filters, "filters"))?;
         refuse_unsupported(&spec)?;
         filter.absent = false;
-        filter
-            .groups
-            .extend(spec.exprs.map(|_| CompiledGroup::NoExprs));
+        if let Some(exprs) = &spec.exprs {
+            filter.groups.push(CompiledGroup::Exprs(ExprGroup::compile(
+                exprs,
+                &spec.expr_operator,
+                &mut filter.prefixes,
+            )));
+        }
         if let Some(data) = &spec.data {
             filter.groups.push(CompiledGroup::Data(DataGroup::compile(
                 data,
@@ -106,6 +114,14 @@ impl Filter {
             spec.time
                 .map(|time| CompiledGroup::Time(TimeGroup::compile(time))),
         );
+        if !spec.script.is_empty() {
+            let script = ScriptGroup::compile(&spec.script);
+            if script.may_use_goto(&spec.script) {
+                let what = "goto in filters.script".to_owned();
+                return Err(CompileError::Unsupported(what));
+            }
+            filter.groups.push(CompiledGroup::Script(script));
+        }
         Ok(filter)
     }
 
@@ -156,9 +172,6 @@ impl Filter {
 
 fn refuse_unsupported(spec: &FilterSpec) -> Result<(), CompileError> {
     let refuse = |what: &str| Err(CompileError::Unsupported(what.to_owned()));
-    if spec.exprs.as_ref().is_some_and(|exprs| !exprs.is_empty()) {
-        return refuse("filters.exprs");
-    }
     let with_template = spec
         .data
         .iter()
@@ -167,41 +180,32 @@ fn refuse_unsupported(spec: &FilterSpec) -> Result<(), CompileError> {
     if let Some(place) = with_template {
         return refuse(&format!("filters.data[{place}].template"));
     }
-    if spec.script.is_empty() {
-        Ok(())
-    } else {
-        refuse("filters.script")
-    }
+    Ok(())
 }
 
 impl CompiledGroup {
     fn judge(&self, event: &Event, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {
         match self {
-            Self::NoExprs => {
-                let verdict = Verdict::passed(Reason::Match);
-                recorder
-                    .group(|conditions| verdict.report(Group::Exprs, Operator::And, conditions));
-                verdict
-            }
+            Self::Exprs(group) => group.judge(payload, recorder),
             Self::Data(group) => group.judge(payload, recorder),
             Self::Context(group) => group.judge(event, recorder),
             Self::Time(group) => group.judge(event, recorder),
+            Self::Script(group) => group.judge(payload, recorder),
         }
     }
 
     fn skip(&self, recorder: &mut impl Recorder) {
         match self {
-            Self::NoExprs => {
-                recorder.group(|_| GroupReport::not_reached(Group::Exprs, Operator::And))
-            }
+            Self::Exprs(group) => group.skip(recorder),
             Self::Data(group) => group.skip(recorder),
             Self::Context(group) => group.skip(recorder),
             Self::Time(group) => group.skip(recorder),
+            Self::Script(group) => group.skip(recorder),
         }
     }
 
     fn is_script(&self) -> bool {
-        false
+        matches!(self, Self::Script(_))
     }
 }
 

@@ -1,15 +1,24 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod api_discovery;
 mod api_errors;
 mod api_objects;
 mod api_patches;
 mod api_support;
+mod api_tables;
+mod architecture;
 mod bus;
 mod eventsource;
+mod kubectl;
 mod lab_files;
 mod ledger;
+mod node_addresses;
+mod node_children;
+mod node_pods;
+mod node_support;
 mod rbac_golden;
+mod sensor_expression;
 mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;

@@ -63,6 +63,39 @@ fn an_error_in_one_group_drops_what_another_passed() {
 }
 
 #[test]
+fn an_error_of_the_script_stands_alone() {
+    let filters = json!({"time": {"start": "x", "stop": "y"}, "script": "error('boom')"});
+    let decision = judge(filters, "or", "{}");
+    assert_eq!(decision.reason, Reason::ScriptError);
+    assert!(!decision.error.unwrap().text.contains("time filter"));
+}
+
+#[test]
+fn only_true_passes_a_script() {
+    assert!(judge(json!({"script": "return event.a == 1"}), "", r#"{"a":1}"#).passed);
+    assert_eq!(
+        judge(json!({"script": "return 1"}), "", "{}").reason,
+        Reason::ScriptFalse
+    );
+    assert!(
+        judge(json!({"script": "return"}), "", "[1]")
+            .error
+            .is_some()
+    );
+    assert!(
+        judge(json!({"script": "return true"}), "", "")
+            .error
+            .is_some()
+    );
+}
+
+#[test]
+fn a_filter_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    shared::<Filter>();
+}
+
+#[test]
 fn wrong_types_are_refused_with_their_place() {
     let error = Filter::compile(
         Some(&json!({"data": [{"path": "a", "type": "bool", "value": [true]}]})),
@@ -79,8 +112,8 @@ fn wrong_types_are_refused_with_their_place() {
 fn what_is_not_supported_is_refused_by_name() {
     let error = |filters: Value| Filter::compile(Some(&filters), "").unwrap_err().to_string();
     assert!(
-        error(json!({"exprs": [{"expr": "a", "fields": []}]}))
-            .starts_with("eventlab: filters.exprs is not supported yet")
+        error(json!({"script": "goto x ::x:: return true"}))
+            .starts_with("eventlab: goto in filters.script is not supported yet")
     );
     let template = json!({"data": [condition("a", "string", &["b"]), {"path": "a", "type": "string", "value": ["b"], "template": "{{.Input}}"}]});
     assert!(error(template).starts_with("eventlab: filters.data[1].template is not supported yet"));
@@ -243,4 +276,42 @@ proptest! {
         let why = filter.explain(&event(data));
         prop_assert_eq!((why.passed, why.reason, why.error), (decision.passed, decision.reason, decision.error.map(|error| error.text)));
     }
+}
+
+#[test]
+fn an_expression_is_explained_with_its_fields_and_value() {
+    let filters = json!({"exprs": [
+        {"expr": "1 == 2", "fields": []},
+        {"expr": "amount > 50", "fields": [{"name": "amount", "path": "b.amount"}]},
+        {"expr": "amount", "fields": [{"name": "amount", "path": "b.amount"}]},
+    ]});
+    let filter = Filter::compile(Some(&filters), "").unwrap();
+    let why = filter.explain(&event(r#"{"b":{"amount":60}}"#));
+    assert_eq!((why.passed, why.reason), (false, Reason::Mismatch));
+    let conditions = &why.deciding_group().unwrap().conditions;
+    assert_eq!(conditions[0].outcome, Outcome::NotReached);
+    assert_eq!(conditions[1].outcome, Outcome::Passed);
+    let last = why.deciding_condition().unwrap();
+    assert_eq!(
+        (last.path.as_str(), last.outcome),
+        ("b.amount", Outcome::Failed)
+    );
+    let found = last.found.as_ref().unwrap();
+    assert_eq!(
+        (found.raw.as_str(), found.coerced.as_str()),
+        ("map[amount:60]", "60")
+    );
+}
+
+#[test]
+fn a_script_decides_last_and_its_error_stands_alone() {
+    let filters =
+        json!({"data": [condition("b.x", "string", &["y"])], "script": "return event.b.n.m"});
+    let filter = Filter::compile(Some(&filters), "or").unwrap();
+    let decision = filter.evaluate(&event(r#"{"b":{}}"#));
+    assert_eq!(decision.reason, Reason::ScriptError);
+    assert_eq!(
+        decision.error.unwrap().text,
+        "<string>:1: attempt to index field 'n' (a nil value)"
+    );
 }
