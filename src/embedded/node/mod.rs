@@ -45,6 +45,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use self::addresses::AddressBook;
 use self::events::Recorder;
@@ -248,10 +249,12 @@ impl Node {
         let (commands, received) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         tasks.spawn(writing);
-        tasks.spawn(proxy::run(
+        let (mut proxies, cancel) = (JoinSet::new(), CancellationToken::new());
+        proxies.spawn(proxy::run(
             config.client.clone(),
             config.addresses.clone(),
             listed,
+            cancel.clone(),
         ));
         tasks.spawn(register::publish_addresses(
             config.client,
@@ -262,7 +265,9 @@ impl Node {
             commands,
             addresses: config.addresses,
             swept,
-            _tasks: tasks,
+            cancel,
+            proxies,
+            tasks,
         })
     }
 }
@@ -273,7 +278,10 @@ pub struct NodeHandle {
     commands: mpsc::UnboundedSender<watch::Command>,
     addresses: AddressBook,
     swept: Vec<ChildRecord>,
-    _tasks: JoinSet<()>,
+    /// Ends the listeners of Services in order.
+    cancel: CancellationToken,
+    proxies: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl NodeHandle {
@@ -303,7 +311,7 @@ impl NodeHandle {
 
     /// Stops all containers in order, within `grace`. Their statuses stay: at the next start they are containers whose
     /// end nobody saw, as after a reboot of a real node.
-    pub async fn stop(self, grace: Duration) {
+    pub async fn stop(mut self, grace: Duration) {
         let (done, answer) = oneshot::channel();
         if self
             .commands
@@ -313,5 +321,8 @@ impl NodeHandle {
             // Closed means that there is nothing left to stop.
             let _ = answer.await;
         }
+        self.cancel.cancel();
+        while self.proxies.join_next().await.is_some() {}
+        self.tasks.shutdown().await;
     }
 }
