@@ -39,7 +39,7 @@ over_both_transports!(
 );
 
 async fn an_object_lives_and_dies(lab: Lab) {
-    let maps: Api<ConfigMap> = lab.api("lab").await;
+    let maps: Api<ConfigMap> = lab.api("lab");
     let made = maps
         .create(
             &PostParams::default(),
@@ -94,7 +94,7 @@ async fn an_object_lives_and_dies(lab: Lab) {
 }
 
 async fn a_watch_tells_everything_once_and_in_order(lab: Lab) {
-    let maps: Api<ConfigMap> = lab.api("lab").await;
+    let maps: Api<ConfigMap> = lab.api("lab");
     maps.create(
         &PostParams::default(),
         &object(json!({"metadata": {"name": "a"}})),
@@ -142,7 +142,7 @@ async fn a_watch_tells_everything_once_and_in_order(lab: Lab) {
 }
 
 async fn a_new_namespace_has_a_default_account_and_ends_with_its_content(lab: Lab) {
-    let spaces: Api<Namespace> = Api::all(lab.admin().await);
+    let spaces: Api<Namespace> = Api::all(lab.admin());
     spaces
         .create(
             &PostParams::default(),
@@ -150,9 +150,9 @@ async fn a_new_namespace_has_a_default_account_and_ends_with_its_content(lab: La
         )
         .await
         .unwrap();
-    let accounts: Api<ServiceAccount> = lab.api("n").await;
+    let accounts: Api<ServiceAccount> = lab.api("n");
     assert!(accounts.get_opt("default").await.unwrap().is_some());
-    let maps: Api<ConfigMap> = lab.api("n").await;
+    let maps: Api<ConfigMap> = lab.api("n");
     maps.create(
         &PostParams::default(),
         &object(json!({"metadata": {"name": "held", "finalizers": ["a/b"]}})),
@@ -184,7 +184,7 @@ async fn a_new_namespace_has_a_default_account_and_ends_with_its_content(lab: La
 }
 
 async fn a_pod_on_a_node_ends_in_two_steps(lab: Lab) {
-    let pods: Api<Pod> = lab.api("lab").await;
+    let pods: Api<Pod> = lab.api("lab");
     let pod = object(
         json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "eventlab:dev"}]}}),
     );
@@ -215,8 +215,7 @@ async fn a_pod_on_a_node_ends_in_two_steps(lab: Lab) {
 }
 
 async fn status_is_written_by_its_own_url_where_there_is_one(lab: Lab) {
-    let sensors: Api<DynamicObject> =
-        Api::namespaced_with(lab.admin().await, "lab", &kinds::sensor());
+    let sensors: Api<DynamicObject> = Api::namespaced_with(lab.admin(), "lab", &kinds::sensor());
     let sensor = object(
         json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Sensor", "metadata": {"name": "s"}, "spec": {"a": 1}, "status": {"x": 1}}),
     );
@@ -239,7 +238,7 @@ async fn status_is_written_by_its_own_url_where_there_is_one(lab: Lab) {
     assert_eq!(patched.data["status"]["phase"], "Running");
     assert_eq!(patched.metadata.generation, Some(2));
     let workflows: Api<DynamicObject> =
-        Api::namespaced_with(lab.admin().await, "lab", &kinds::workflow());
+        Api::namespaced_with(lab.admin(), "lab", &kinds::workflow());
     let workflow = object(
         json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"generateName": "w-"}, "spec": {}, "status": {"phase": "Running"}}),
     );
@@ -252,7 +251,7 @@ async fn status_is_written_by_its_own_url_where_there_is_one(lab: Lab) {
 }
 
 async fn plain_text_of_a_secret_is_stored_as_data(lab: Lab) {
-    let secrets: Api<Secret> = lab.api("lab").await;
+    let secrets: Api<Secret> = lab.api("lab");
     let made = secrets
         .create(
             &PostParams::default(),

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use eventlab::embedded::api::kubeconfig::{Kubeconfig, Persona};
 use eventlab::embedded::api::listener::{Limits, Listener};
 use eventlab::embedded::api::tls::{ServingIdentity, init_tls};
@@ -14,7 +16,6 @@ use eventlab::embedded::api::{ApiServer, Options};
 use http::Request;
 use http_body_util::BodyExt;
 use k8s_openapi::NamespaceResourceScope;
-use kube::config::KubeConfigOptions;
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -63,7 +64,7 @@ impl Lab {
         if transport == Transport::Tls {
             lab.listen().await;
         }
-        let spaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(lab.admin().await);
+        let spaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(lab.admin());
         let space = object(serde_json::json!({"metadata": {"name": "lab"}}));
         spaces.create(&Default::default(), &space).await.unwrap();
         lab
@@ -93,21 +94,19 @@ impl Lab {
     }
 
     /// A client that may do everything.
-    pub async fn admin(&self) -> Client {
-        self.client(&self.admin_token()).await
+    pub fn admin(&self) -> Client {
+        self.client(&self.admin_token())
     }
 
     /// A client with this token.
-    pub async fn client(&self, token: &str) -> Client {
+    pub fn client(&self, token: &str) -> Client {
         match self.transport {
             Transport::InProcess => self.server.client(token),
             Transport::Tls => {
-                let text = self.kubeconfig(token);
-                let parsed = kube::config::Kubeconfig::from_yaml(&text).unwrap();
-                let options = KubeConfigOptions::default();
-                let config = Config::from_custom_kubeconfig(parsed, &options)
-                    .await
-                    .unwrap();
+                let (url, ca_pem) = self.tls.as_ref().expect("a listener");
+                let mut config = Config::new(url.parse().unwrap());
+                config.root_cert = Some(vec![der(ca_pem)]);
+                config.auth_info.token = Some(token.to_owned().into());
                 Client::try_from(config).unwrap()
             }
         }
@@ -131,18 +130,24 @@ impl Lab {
     }
 
     /// Everything of a kind in one namespace, as admin.
-    pub async fn api<K>(&self, namespace: &str) -> Api<K>
+    pub fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,
     {
-        Api::namespaced(self.admin().await, namespace)
+        Api::namespaced(self.admin(), namespace)
     }
 
     /// Waits for something that should come at once.
     pub async fn soon<T>(&self, future: impl Future<Output = T>) -> T {
         tokio::time::timeout(LONG, future).await.expect("in time")
     }
+}
+
+/// The bytes of a certificate in PEM.
+fn der(pem: &str) -> Vec<u8> {
+    let lines = pem.lines().filter(|line| !line.starts_with("-----"));
+    STANDARD.decode(lines.collect::<String>()).unwrap()
 }
 
 /// A typed object out of JSON.
