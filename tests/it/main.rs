@@ -19,6 +19,7 @@ mod node_children;
 mod node_pods;
 mod node_support;
 mod rbac_golden;
+mod sensor_expression;
 mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;
