@@ -25,4 +25,5 @@ mod sensor_regex;
 mod sensor_script;
 mod sensor_service;
 mod service_pods;
+mod session_kill;
 mod webhook_golden;
