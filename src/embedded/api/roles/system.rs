@@ -147,7 +147,7 @@ fn scheduler() -> Vec<Value> {
 }
 
 fn controllers() -> Vec<Value> {
-    let table: [(&str, Vec<Value>); 6] = [
+    let table: [(&str, Vec<Value>); 5] = [
         (
             "deployment-controller",
             vec![
@@ -206,14 +206,6 @@ fn controllers() -> Vec<Value> {
                     "create delete get list update watch",
                 ),
                 events_rule(),
-            ],
-        ),
-        (
-            "namespace-controller",
-            vec![
-                rule("core", "namespaces", "delete get list watch"),
-                rule("core", "namespaces/finalize namespaces/status", "update"),
-                rule("*", "*", "delete deletecollection get list"),
             ],
         ),
         (

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
@@ -14,6 +15,7 @@ use super::workload::{Failure, Workload};
 use crate::embedded::controllers::runtime::objects::Labels;
 use crate::embedded::controllers::runtime::{Next, ObjectKey, Reconcile, Result};
 use crate::kinds;
+use crate::sensor::validate::{Condition, Invalid, validate};
 
 const FINALIZER: &str = "sensor-controller";
 const DEPENDENCIES: &str = "DependenciesProvided";
@@ -21,6 +23,13 @@ const TRIGGERS: &str = "TriggersProvided";
 const DEPLOYED: &str = "Deployed";
 
 pub(super) struct SensorController(pub(super) Arc<Shared>);
+
+/// Whether there is something to say about a Sensor.
+enum Installed {
+    Judged,
+    /// It cannot even be read as a Sensor; the real controller says nothing then.
+    Unreadable,
+}
 
 impl Reconcile for SensorController {
     type Key = ObjectKey;
@@ -46,26 +55,35 @@ impl Reconcile for SensorController {
             &[DEPENDENCIES, TRIGGERS, DEPLOYED],
         );
         let outcome = self.install(&object, &mut conditions).await;
+        if let Ok(Installed::Unreadable) = outcome {
+            return Ok(Next::Done);
+        }
         let status = json!({"conditions": conditions.finish()});
         shared
             .write_status(&kind, &shared.sensors, &object, status)
             .await?;
-        outcome.map(|()| Next::Done)
+        outcome.map(|_| Next::Done)
     }
 }
 
 impl SensorController {
-    async fn install(&self, object: &DynamicObject, conditions: &mut Conditions) -> Result<()> {
+    async fn install(
+        &self,
+        object: &DynamicObject,
+        conditions: &mut Conditions,
+    ) -> Result<Installed> {
         let Some(bus) = self.0.bus_of(object) else {
             conditions.mark_false(DEPLOYED, "EventBusNotFound", "EventBus not found.");
-            return Ok(());
+            return Ok(Installed::Judged);
         };
-        if !validate(object, conditions) {
-            return Ok(());
+        match check(object, &bus, conditions) {
+            Some(true) => {}
+            Some(false) => return Ok(Installed::Judged),
+            None => return Ok(Installed::Unreadable),
         }
         if !is_ready(bus.data.get("status")) {
             conditions.mark_false(DEPLOYED, "EventBusNotReady", "EventBus not ready.");
-            return Ok(());
+            return Ok(Installed::Judged);
         }
         let workload = Workload {
             kind: &kinds::sensor(),
@@ -82,7 +100,7 @@ impl SensorController {
                 return Err(error);
             }
         }
-        Ok(())
+        Ok(Installed::Judged)
     }
 }
 
@@ -95,22 +113,29 @@ fn labels(object: &DynamicObject) -> Labels {
     ])
 }
 
-/// Marks dependencies and triggers, in this order; the first that is invalid leaves the rest unknown.
-fn validate(object: &DynamicObject, conditions: &mut Conditions) -> bool {
-    let spec = &object.data["spec"];
-    if spec["dependencies"].as_array().is_none_or(Vec::is_empty) {
-        conditions.mark_false(
-            DEPENDENCIES,
-            "InvalidDependencies",
-            "no event dependencies found",
-        );
-        return false;
+/// Marks what the Sensor's spec provides; `None` if the object cannot even be read as a Sensor.
+fn check(object: &DynamicObject, bus: &DynamicObject, conditions: &mut Conditions) -> Option<bool> {
+    let whole = |object: &DynamicObject| serde_json::to_value(object).unwrap_or_default();
+    match validate(&whole(object), &whole(bus), Timestamp::now()) {
+        Ok(()) => {
+            conditions.mark_true(DEPENDENCIES);
+            conditions.mark_true(TRIGGERS);
+            Some(true)
+        }
+        Err(Invalid::Refused {
+            condition,
+            reason,
+            message,
+        }) => {
+            if condition == Condition::TriggersProvided {
+                conditions.mark_true(DEPENDENCIES);
+            }
+            conditions.mark_false(condition.as_str(), reason, &message);
+            Some(false)
+        }
+        Err(Invalid::Decode(error)) => {
+            tracing::error!(target: "controllers", "sensor {} is left alone: {error}", ObjectKey::of(object));
+            None
+        }
     }
-    conditions.mark_true(DEPENDENCIES);
-    if spec["triggers"].as_array().is_none_or(Vec::is_empty) {
-        conditions.mark_false(TRIGGERS, "InvalidTriggers", "no triggers found");
-        return false;
-    }
-    conditions.mark_true(TRIGGERS);
-    true
 }
