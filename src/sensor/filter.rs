@@ -2,6 +2,8 @@
 //!
 //! From above: [`Filter`], [`Decision`], [`FilterError`], [`CompileError`]; [`Filter::explain`] says why.
 
+mod script_group;
+
 use serde_json::Value;
 
 use super::context::ContextGroup;
@@ -16,6 +18,7 @@ use super::json::PrefixSet;
 use super::payload::Payload;
 use super::spec::FilterSpec;
 use super::time::TimeGroup;
+use script_group::ScriptGroup;
 
 /// The filters of one dependency, ready to judge events; immutable, so it can be shared between threads.
 #[derive(Debug)]
@@ -34,6 +37,7 @@ enum CompiledGroup {
     Data(DataGroup),
     Context(ContextGroup),
     Time(TimeGroup),
+    Script(ScriptGroup),
 }
 
 /// Why filters cannot be compiled.
@@ -106,6 +110,14 @@ impl Filter {
             spec.time
                 .map(|time| CompiledGroup::Time(TimeGroup::compile(time))),
         );
+        if !spec.script.is_empty() {
+            let script = ScriptGroup::compile(&spec.script);
+            if script.may_use_goto(&spec.script) {
+                let what = "goto in filters.script".to_owned();
+                return Err(CompileError::Unsupported(what));
+            }
+            filter.groups.push(CompiledGroup::Script(script));
+        }
         Ok(filter)
     }
 
@@ -167,11 +179,7 @@ fn refuse_unsupported(spec: &FilterSpec) -> Result<(), CompileError> {
     if let Some(place) = with_template {
         return refuse(&format!("filters.data[{place}].template"));
     }
-    if spec.script.is_empty() {
-        Ok(())
-    } else {
-        refuse("filters.script")
-    }
+    Ok(())
 }
 
 impl CompiledGroup {
@@ -186,6 +194,7 @@ impl CompiledGroup {
             Self::Data(group) => group.judge(payload, recorder),
             Self::Context(group) => group.judge(event, recorder),
             Self::Time(group) => group.judge(event, recorder),
+            Self::Script(group) => group.judge(payload, recorder),
         }
     }
 
@@ -197,11 +206,12 @@ impl CompiledGroup {
             Self::Data(group) => group.skip(recorder),
             Self::Context(group) => group.skip(recorder),
             Self::Time(group) => group.skip(recorder),
+            Self::Script(group) => group.skip(recorder),
         }
     }
 
     fn is_script(&self) -> bool {
-        false
+        matches!(self, Self::Script(_))
     }
 }
 

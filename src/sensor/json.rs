@@ -11,26 +11,38 @@ pub use prefixes::{MAX_PREFIX_DEPTH, PrefixSet, Spans};
 /// Says whether the bytes are one valid JSON text.
 #[must_use]
 pub fn is_valid(text: &[u8]) -> bool {
-    Scanner {
-        text,
-        at: 0,
-        open: Nesting::default(),
-        tracker: Tracker::idle(),
-    }
-    .run()
-    .is_some()
+    run(text, &mut Idle).is_some()
 }
 
 /// Validates the text and notes the first value of every plain path of the set; `None` if the text is not valid JSON.
 #[must_use]
 pub fn scan(text: &[u8], prefixes: &PrefixSet) -> Option<Spans> {
-    Scanner {
-        text,
-        at: 0,
-        open: Nesting::default(),
-        tracker: Tracker::new(prefixes),
+    if prefixes.is_empty() {
+        return run(text, &mut Idle).map(|()| Spans::default());
     }
-    .run()
+    let mut tracker = Tracker::new(prefixes);
+    run(text, &mut tracker)?;
+    Some(tracker.finish())
+}
+
+/// Hears where keys, elements and values are; depth counts the open containers.
+trait Track {
+    fn scalar(&mut self, start: usize, end: usize);
+    fn opens(&mut self, depth: usize, start: usize);
+    fn closes(&mut self, depth: usize, end: usize);
+    fn key(&mut self, depth: usize, raw: &[u8]);
+    fn element(&mut self, depth: usize);
+}
+
+/// Hears nothing.
+struct Idle;
+
+impl Track for Idle {
+    fn scalar(&mut self, _: usize, _: usize) {}
+    fn opens(&mut self, _: usize, _: usize) {}
+    fn closes(&mut self, _: usize, _: usize) {}
+    fn key(&mut self, _: usize, _: &[u8]) {}
+    fn element(&mut self, _: usize) {}
 }
 
 /// Container kinds from the root to here, one bit each (set: object).
@@ -63,126 +75,94 @@ impl Nesting {
     }
 }
 
-struct Scanner<'t, 's> {
-    text: &'t [u8],
-    at: usize,
-    open: Nesting,
-    tracker: Tracker<'s>,
-}
-
-impl Scanner<'_, '_> {
-    fn run(mut self) -> Option<Spans> {
-        self.skip_space();
-        loop {
-            if self.value()? {
+/// Reads a whole text; `None` if it is not valid.
+fn run(text: &[u8], track: &mut impl Track) -> Option<()> {
+    let mut open = Nesting::default();
+    let mut at = skip_space(text, 0);
+    loop {
+        let start = at;
+        let first = *text.get(at)?;
+        if first == b'{' || first == b'[' {
+            open.push(first == b'{');
+            track.opens(open.depth, start);
+            at = skip_space(text, at + 1);
+            // The closing bracket is the opening one plus two.
+            if *text.get(at)? != first + 2 {
+                at = member(text, at, &open, track)?;
                 continue;
             }
-            if !self.after_value()? {
-                return Some(self.tracker.finish());
+            at += 1;
+            track.closes(open.depth, at);
+            open.pop();
+        } else {
+            at = scalar_end(text, at, first)?;
+            track.scalar(start, at);
+        }
+        at = skip_space(text, at);
+        while open.depth > 0 {
+            let last = *text.get(at)?;
+            if last == b',' {
+                break;
             }
-        }
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
-    }
-
-    fn skip_space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
-            self.at += 1;
-        }
-    }
-
-    /// Reads a scalar or enters a container; true when a value must follow at once.
-    fn value(&mut self) -> Option<bool> {
-        self.tracker.value_starts(self.at);
-        match self.peek()? {
-            b'{' => return self.enter(true),
-            b'[' => return self.enter(false),
-            b'"' => self.at = string_end(self.text, self.at + 1)?,
-            b'-' | b'0'..=b'9' => self.at = number_end(self.text, self.at)?,
-            b't' => self.literal(b"true")?,
-            b'f' => self.literal(b"false")?,
-            b'n' => self.literal(b"null")?,
-            _ => return None,
-        }
-        self.tracker.scalar_ends(self.at);
-        Some(false)
-    }
-
-    fn literal(&mut self, word: &[u8]) -> Option<()> {
-        self.text
-            .get(self.at..)?
-            .starts_with(word)
-            .then(|| self.at += word.len())
-    }
-
-    fn enter(&mut self, object: bool) -> Option<bool> {
-        self.open.push(object);
-        self.tracker.container_opens(self.open.depth);
-        self.at += 1;
-        self.skip_space();
-        let close = if object { b'}' } else { b']' };
-        if self.peek()? == close {
-            self.leave();
-            return Some(false);
-        }
-        self.next_member(object)?;
-        Some(true)
-    }
-
-    fn leave(&mut self) {
-        self.at += 1;
-        self.tracker.container_closes(self.open.depth, self.at);
-        self.open.pop();
-    }
-
-    /// Reads a key and its colon, or counts an element; the value follows.
-    fn next_member(&mut self, object: bool) -> Option<()> {
-        let depth = self.open.depth;
-        if !object {
-            self.tracker.element(depth);
-            return Some(());
-        }
-        if self.peek()? != b'"' {
-            return None;
-        }
-        let start = self.at + 1;
-        self.at = string_end(self.text, start)?;
-        self.tracker.key(depth, &self.text[start..self.at - 1]);
-        self.skip_space();
-        if self.peek()? != b':' {
-            return None;
-        }
-        self.at += 1;
-        self.skip_space();
-        Some(())
-    }
-
-    /// Goes over commas and closing brackets to the next value; false at the end of a valid text.
-    fn after_value(&mut self) -> Option<bool> {
-        loop {
-            self.skip_space();
-            if self.open.depth == 0 {
-                return (self.at == self.text.len()).then_some(false);
+            if last != (if open.in_object() { b'}' } else { b']' }) {
+                return None;
             }
-            let object = self.open.in_object();
-            match self.peek()? {
-                b',' => {
-                    self.at += 1;
-                    self.skip_space();
-                    self.next_member(object)?;
-                    return Some(true);
-                }
-                b'}' if object => self.leave(),
-                b']' if !object => self.leave(),
-                _ => return None,
-            }
+            track.closes(open.depth, at + 1);
+            open.pop();
+            at = skip_space(text, at + 1);
         }
+        if open.depth == 0 {
+            return (at == text.len()).then_some(());
+        }
+        at = member(text, skip_space(text, at + 1), &open, track)?;
     }
+}
+
+#[inline]
+fn skip_space(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\t' | b'\r') = text.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// Goes over a key and its colon, or counts an element; gives where the value starts.
+#[inline]
+fn member(text: &[u8], at: usize, open: &Nesting, track: &mut impl Track) -> Option<usize> {
+    if !open.in_object() {
+        track.element(open.depth);
+        return Some(at);
+    }
+    if *text.get(at)? != b'"' {
+        return None;
+    }
+    let end = string_end(text, at + 1)?;
+    track.key(open.depth, &text[at + 1..end - 1]);
+    let colon = skip_space(text, end);
+    if *text.get(colon)? != b':' {
+        return None;
+    }
+    Some(skip_space(text, colon + 1))
+}
+
+#[inline]
+fn scalar_end(text: &[u8], at: usize, first: u8) -> Option<usize> {
+    match first {
+        b'"' => string_end(text, at + 1),
+        b'-' | b'0'..=b'9' => number_end(text, at),
+        b't' => literal_end(text, at, b"true"),
+        b'f' => literal_end(text, at, b"false"),
+        b'n' => literal_end(text, at, b"null"),
+        _ => None,
+    }
+}
+
+fn literal_end(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
+    text.get(at..)?.starts_with(word).then_some(at + word.len())
 }
 
 /// The index after the closing quote of a valid string whose first content byte is at `at`.
+#[inline]
 fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = plain_run(text, at);
@@ -212,51 +192,74 @@ const fn splat(byte: u8) -> u64 {
 /// The index of the first quote, backslash or control character from `at` on, or the length.
 ///
 /// A word of eight bytes at a time finds short strings; blocks of 32 are for the compiler to vectorise.
+#[inline]
 pub(super) fn plain_run(text: &[u8], mut at: usize) -> usize {
-    if let Some(found) = special_in_word(text, &mut at, 2) {
-        return found;
-    }
-    while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk::<32>) {
-        let special = block.iter().fold(0u8, |seen, byte| {
-            seen | u8::from(*byte == b'"') | u8::from(*byte == b'\\') | u8::from(*byte < b' ')
-        });
+    for _ in 0..3 {
+        let Some(word) = word_at(text, at) else {
+            return short_run(text, at);
+        };
+        let special = special_bits(word);
         if special != 0 {
+            return at + special.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    long_run(text, at)
+}
+
+#[inline]
+fn word_at(text: &[u8], at: usize) -> Option<u64> {
+    text.get(at..)
+        .and_then(<[u8]>::first_chunk::<8>)
+        .map(|chunk| u64::from_le_bytes(*chunk))
+}
+
+/// The high bits of the bytes that end a plain run; only the lowest set bit is sure.
+#[inline]
+fn special_bits(word: u64) -> u64 {
+    let (quote, slash) = (word ^ splat(b'"'), word ^ splat(b'\\'));
+    let zero_in = |bytes: u64| bytes.wrapping_sub(splat(1)) & !bytes;
+    let control = word.wrapping_sub(splat(b' ')) & !word;
+    (zero_in(quote) | zero_in(slash) | control) & splat(0x80)
+}
+
+fn is_special(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0..b' ')
+}
+
+fn short_run(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    rest.iter()
+        .position(|byte| is_special(*byte))
+        .map_or(text.len(), |offset| at + offset)
+}
+
+fn long_run(text: &[u8], mut at: usize) -> usize {
+    while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk::<32>) {
+        let seen = |seen: u8, byte: &u8| {
+            seen | u8::from(*byte == b'"') | u8::from(*byte == b'\\') | u8::from(*byte < b' ')
+        };
+        if block.iter().fold(0, seen) != 0 {
             break;
         }
         at += 32;
     }
-    if let Some(found) = special_in_word(text, &mut at, 4) {
-        return found;
-    }
-    let rest = text.get(at..).unwrap_or_default();
-    rest.iter()
-        .position(|byte| matches!(byte, b'"' | b'\\' | 0..b' '))
-        .map_or(text.len(), |offset| at + offset)
-}
-
-fn special_in_word(text: &[u8], at: &mut usize, words: usize) -> Option<usize> {
-    for _ in 0..words {
-        let chunk = text.get(*at..).and_then(<[u8]>::first_chunk::<8>)?;
-        let word = u64::from_le_bytes(*chunk);
-        let (quote, slash) = (word ^ splat(b'"'), word ^ splat(b'\\'));
-        let zero_in = |bytes: u64| bytes.wrapping_sub(splat(1)) & !bytes;
-        let control = word.wrapping_sub(splat(b' ')) & !word;
-        let special = (zero_in(quote) | zero_in(slash) | control) & splat(0x80);
+    while let Some(word) = word_at(text, at) {
+        let special = special_bits(word);
         if special != 0 {
-            return Some(*at + special.trailing_zeros() as usize / 8);
+            return at + special.trailing_zeros() as usize / 8;
         }
-        *at += 8;
+        at += 8;
     }
-    None
+    short_run(text, at)
 }
 
 fn digits_end(text: &[u8], at: usize) -> Option<usize> {
-    let digits = text
-        .get(at..)?
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    (digits > 0).then_some(at + digits)
+    let mut end = at;
+    while let Some(b'0'..=b'9') = text.get(end) {
+        end += 1;
+    }
+    (end > at).then_some(end)
 }
 
 fn number_end(text: &[u8], mut at: usize) -> Option<usize> {

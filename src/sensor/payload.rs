@@ -114,6 +114,20 @@ impl<'d> Payload<'d> {
         }
     }
 
+    /// The raw data, empty if there is none.
+    pub(super) fn bytes(&self) -> &'d [u8] {
+        self.data.unwrap_or_default()
+    }
+
+    /// Go's text for data that its decoder does not take.
+    pub(super) fn invalid_text(&self) -> String {
+        if self.bytes().is_empty() {
+            "unexpected end of JSON input".to_owned()
+        } else {
+            "invalid character in event data, which is not valid JSON".to_owned()
+        }
+    }
+
     pub(super) fn content(&self) -> Content<'d, '_> {
         let Some(json) = self.data else {
             return Content::Absent;

@@ -63,7 +63,8 @@ fn filters_decide_as_argo_events() {
         let templated = list("data")
             .iter()
             .any(|data| !text(data, "template").is_empty());
-        if templated || !list("exprs").is_empty() || !text(filters, "script").is_empty() {
+        let jumps = text(filters, "script").starts_with("goto ");
+        if templated || jumps || !list("exprs").is_empty() {
             with_missing += 1;
         }
         let filter = match Filter::compile(Some(filters), &text(line, "operator")) {

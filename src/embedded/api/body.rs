@@ -122,27 +122,77 @@ fn wrong_kind(kind: &Kind, found: &str, value: &Value) -> Failure {
     ))
 }
 
-/// Passes an object through its type: unknown fields fall out, wrong types are an error. Answers storage shape.
+/// An object that has passed through its type, in storage shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Typed {
+    pub value: Value,
+    /// Paths of the fields that the type does not have; they fell out.
+    pub unknown: Vec<String>,
+}
+
+/// Passes an object through its type: unknown fields fall out, wrong types are an error.
 ///
 /// # Errors
 /// What is wrong, in serde's words.
-pub fn normalize(kind: &'static Kind, value: Value) -> Result<Value, String> {
+pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
     if object::deeper_than(&value, MAX_DEPTH) {
         return Err(format!(
             "the object is nested deeper than {MAX_DEPTH} levels"
         ));
     }
+    let given = quantities(value);
     let value = match kind.decode {
-        Some(decode) => {
-            let value = decode(quantities(value)).map_err(|error| error.to_string())?;
-            match kind.storage {
-                Storage::Shared(_) => Ok(convert::to_storage(value)),
-                Storage::Own | Storage::Virtual => Ok(value),
-            }
-        }
-        None => custom(kind, value),
+        Some(decode) => decode(given.clone()).map_err(|error| error.to_string())?,
+        None => custom(kind, given.clone())?,
     };
-    value.map(without_empty_metadata)
+    let unknown = unknown_fields(&given, &value);
+    let value = match kind.storage {
+        Storage::Shared(_) => convert::to_storage(value),
+        Storage::Own | Storage::Virtual => value,
+    };
+    Ok(Typed {
+        value: without_empty_metadata(value),
+        unknown,
+    })
+}
+
+/// Most unknown fields that are named.
+const MAX_UNKNOWN: usize = 50;
+
+/// Paths of what `given` has and `kept` has not.
+fn unknown_fields(given: &Value, kept: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut pending = vec![(String::new(), given, kept)];
+    while let Some((path, given, kept)) = pending.pop() {
+        match (given, kept) {
+            (Value::Object(given), Value::Object(kept)) => {
+                for (key, value) in given {
+                    let path = if path.is_empty() {
+                        key.clone()
+                    } else {
+                        format!("{path}.{key}")
+                    };
+                    match kept.get(key) {
+                        Some(kept) => pending.push((path, value, kept)),
+                        None if value.is_null() => {}
+                        None => found.push(path),
+                    }
+                }
+            }
+            (Value::Array(given), Value::Array(kept)) => {
+                let pairs = given.iter().zip(kept).enumerate();
+                pending.extend(
+                    pairs.map(|(index, (given, kept))| (format!("{path}[{index}]"), given, kept)),
+                );
+            }
+            _ => {}
+        }
+        if found.len() >= MAX_UNKNOWN {
+            break;
+        }
+    }
+    found.sort();
+    found
 }
 
 /// Custom kinds: `metadata` is typed, the fields of the definition are kept as they are, others fall out.

@@ -4,6 +4,7 @@ use axum::response::Response;
 use http::{HeaderMap, Method};
 use serde_json::{Map, Value, json};
 
+use super::openapi;
 use super::registry::{self, Kind, Subresource};
 use super::request::{Format, formats};
 use super::status::{Failure, json_response, typed_response};
@@ -28,11 +29,7 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Result<Respon
         ["healthz" | "livez" | "readyz", ..] => {
             typed_response(200, "text/plain; charset=utf-8", "ok")
         }
-        ["openapi", "v2"] => typed_response(
-            200,
-            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
-            "",
-        ),
+        ["openapi", rest @ ..] => openapi::answer(rest)?,
         _ => return Err(Failure::PageNotFound),
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -54,7 +51,8 @@ fn version() -> Value {
 }
 
 /// Group versions in the order of the table.
-fn group_versions() -> Vec<(&'static str, &'static str)> {
+#[must_use]
+pub fn group_versions() -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
     for kind in registry::kinds() {
         if !found.contains(&(kind.group, kind.version)) {

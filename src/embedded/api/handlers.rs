@@ -7,11 +7,11 @@ mod subresources;
 mod update;
 mod virtual_kinds;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Bytes;
 use axum::response::Response;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
 
 use super::attributes::{ResourceAttributes, User};
@@ -33,6 +33,8 @@ pub struct Call {
     pub query: Query,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// What the answer's `Warning` headers say.
+    pub warnings: Mutex<Vec<String>>,
 }
 
 /// The result of every handler.
@@ -106,6 +108,69 @@ impl Call {
         body::object(self.kind, body::parse(&self.headers, &self.body)?)
     }
 
+    /// The object as its type has it, in storage shape.
+    ///
+    /// # Errors
+    /// 400 for a wrong type, or for an unknown field if the request is strict about them.
+    pub fn typed(&self, value: Value) -> Result<Value, Failure> {
+        let kind = self.kind;
+        let refused = |why: &str| {
+            let (name, version) = (kind.kind, kind.version);
+            Failure::bad_request(format!(
+                "{name} in version {version:?} cannot be handled as a {name}: {why}"
+            ))
+        };
+        let typed = body::normalize(kind, value).map_err(|why| refused(&why))?;
+        match self.strict(&typed.unknown)? {
+            Some(why) => Err(refused(&why)),
+            None => Ok(typed.value),
+        }
+    }
+
+    /// What is wrong with unknown fields, if the request wants none (`fieldValidation`); else they become warnings.
+    ///
+    /// # Errors
+    /// 422 for an unknown value of the option.
+    pub fn strict(&self, unknown: &[String]) -> Result<Option<String>, Failure> {
+        let texts = unknown.iter().map(|path| format!("unknown field {path:?}"));
+        match self.query.text("fieldValidation") {
+            "Ignore" => Ok(None),
+            "Strict" if unknown.is_empty() => Ok(None),
+            "Strict" => {
+                let list = texts.collect::<Vec<_>>().join(", ");
+                Ok(Some(format!("strict decoding error: {list}")))
+            }
+            "" | "Warn" => {
+                self.warnings
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .extend(texts);
+                Ok(None)
+            }
+            other => Err(bad_option(
+                "fieldValidation",
+                other,
+                &["", "Ignore", "Strict", "Warn"],
+            )),
+        }
+    }
+
+    /// Adds the warnings to an answer.
+    fn warn(&self, mut response: Response) -> Response {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        for warning in warnings.drain(..) {
+            let text: String = warning
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(400)
+                .collect();
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - {text:?}")) {
+                response.headers_mut().append(header::WARNING, value);
+            }
+        }
+        response
+    }
+
     /// Answers one object.
     #[must_use]
     pub fn answer(&self, code: u16, stored: &Stored) -> Response {
@@ -161,11 +226,17 @@ pub fn write_failure(kind: &Kind, name: &str, error: WriteError) -> Failure {
 /// # Errors
 /// The Status to answer.
 pub async fn handle(call: Call) -> Answer {
-    if !call.attributes.subresource.is_empty() {
-        return subresources::handle(call).await;
-    }
+    let response = if call.attributes.subresource.is_empty() {
+        main_url(&call)
+    } else {
+        subresources::handle(&call).await
+    };
+    Ok(call.warn(response?))
+}
+
+fn main_url(call: &Call) -> Answer {
     if call.kind.storage == Storage::Virtual {
-        return virtual_kinds::handle(&call);
+        return virtual_kinds::handle(call);
     }
     if call.kind.namespaced
         && call.attributes.namespace.is_empty()
@@ -174,15 +245,15 @@ pub async fn handle(call: Call) -> Answer {
         return Err(Failure::method_not_allowed());
     }
     match call.attributes.verb.as_str() {
-        "get" => read::get(&call),
-        "list" => read::list(&call),
-        "watch" => read::watch(&call),
-        "create" => create::create(&call),
-        "update" => update::put(&call),
-        "patch" => update::patch(&call),
-        "delete" => delete::delete(&call),
+        "get" => read::get(call),
+        "list" => read::list(call),
+        "watch" => read::watch(call),
+        "create" => create::create(call),
+        "update" => update::put(call),
+        "patch" => update::patch(call),
+        "delete" => delete::delete(call),
         "deletecollection" if call.kind.verbs.contains(&"deletecollection") => {
-            delete::delete_collection(&call)
+            delete::delete_collection(call)
         }
         _ => Err(Failure::method_not_allowed()),
     }

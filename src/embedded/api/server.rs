@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use super::attributes::{Attributes, ResourceAttributes, User};
 use super::authn::{self, Authenticator};
-use super::body::MAX_BODY;
+use super::body::{self, MAX_BODY};
+use super::definitions;
 use super::discovery;
 use super::handlers::{self, Call, create};
 use super::history::Limits;
 use super::logs::PodLogs;
-use super::object;
 use super::rbac::{self, Policy};
 use super::registry::{self, Kind};
 use super::request::RequestInfo;
@@ -75,7 +75,7 @@ impl ApiServer {
     }
 
     fn seed(self: &Arc<Self>) {
-        for value in roles::defaults() {
+        for value in roles::defaults().into_iter().chain(definitions::all()) {
             let text = |key: &str| {
                 value
                     .get(key)
@@ -103,8 +103,8 @@ impl ApiServer {
 
     /// Creates an object on the server's own behalf.
     fn make(self: &Arc<Self>, kind: &'static Kind, value: Value) -> Result<(), Failure> {
-        let namespace = object::namespace(&value).to_owned();
-        let prepared = create::prepare(kind, value, &namespace)?;
+        let typed = body::normalize(kind, value).map_err(Failure::internal)?;
+        let prepared = create::prepare(kind, typed.value);
         if let create::Created::Stored(stored) =
             create::insert(&self.store, kind, prepared, false, |_| Ok(()))?
         {
@@ -314,6 +314,7 @@ async fn answer(api: Arc<ApiServer>, request: Request) -> handlers::Answer {
         query: info.query,
         headers: parts.headers,
         body,
+        warnings: Mutex::default(),
     };
     handlers::handle(call).await
 }

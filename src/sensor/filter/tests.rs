@@ -63,6 +63,39 @@ fn an_error_in_one_group_drops_what_another_passed() {
 }
 
 #[test]
+fn an_error_of_the_script_stands_alone() {
+    let filters = json!({"time": {"start": "x", "stop": "y"}, "script": "error('boom')"});
+    let decision = judge(filters, "or", "{}");
+    assert_eq!(decision.reason, Reason::ScriptError);
+    assert!(!decision.error.unwrap().text.contains("time filter"));
+}
+
+#[test]
+fn only_true_passes_a_script() {
+    assert!(judge(json!({"script": "return event.a == 1"}), "", r#"{"a":1}"#).passed);
+    assert_eq!(
+        judge(json!({"script": "return 1"}), "", "{}").reason,
+        Reason::ScriptFalse
+    );
+    assert!(
+        judge(json!({"script": "return"}), "", "[1]")
+            .error
+            .is_some()
+    );
+    assert!(
+        judge(json!({"script": "return true"}), "", "")
+            .error
+            .is_some()
+    );
+}
+
+#[test]
+fn a_filter_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    shared::<Filter>();
+}
+
+#[test]
 fn wrong_types_are_refused_with_their_place() {
     let error = Filter::compile(
         Some(&json!({"data": [{"path": "a", "type": "bool", "value": [true]}]})),
@@ -81,6 +114,10 @@ fn what_is_not_supported_is_refused_by_name() {
     assert!(
         error(json!({"exprs": [{"expr": "a", "fields": []}]}))
             .starts_with("eventlab: filters.exprs is not supported yet")
+    );
+    assert!(
+        error(json!({"script": "goto x ::x:: return true"}))
+            .starts_with("eventlab: goto in filters.script is not supported yet")
     );
     let template = json!({"data": [condition("a", "string", &["b"]), {"path": "a", "type": "string", "value": ["b"], "template": "{{.Input}}"}]});
     assert!(error(template).starts_with("eventlab: filters.data[1].template is not supported yet"));

@@ -3,6 +3,7 @@
 //! A plain path is keys and array indexes only. The set is a small tree; the tracker follows the scanner through it and
 //! knows nothing about containers that no path enters.
 
+use super::Track;
 use crate::sensor::path::unescape;
 
 /// Longest plain path, in keys, that a scan follows.
@@ -17,11 +18,25 @@ pub struct PrefixSet {
 
 #[derive(Debug, Clone, Default)]
 struct Node {
-    children: Vec<(Vec<u8>, Option<u64>, usize)>,
+    children: Vec<Child>,
     slot: Option<usize>,
 }
 
+#[derive(Debug, Clone)]
+struct Child {
+    key: Vec<u8>,
+    /// The key as an array index, if it is one.
+    index: Option<u64>,
+    node: usize,
+}
+
 impl PrefixSet {
+    /// Whether there is nothing to look for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// Adds a path of at most [`MAX_PREFIX_DEPTH`] keys and gives its slot in [`Spans`]; the same path has one slot.
     pub fn insert<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> usize {
         if self.nodes.is_empty() {
@@ -31,46 +46,31 @@ impl PrefixSet {
             .into_iter()
             .take(MAX_PREFIX_DEPTH)
             .fold(0, |node, key| self.child_or_new(node, key));
-        if let Some(slot) = self.nodes[node].slot {
-            return slot;
-        }
-        let slot = self.slots;
-        self.nodes[node].slot = Some(slot);
-        self.slots += 1;
+        let next = self.slots;
+        let slot = *self.nodes[node].slot.get_or_insert(next);
+        self.slots += usize::from(slot == next);
         slot
     }
 
     fn child_or_new(&mut self, node: usize, key: &[u8]) -> usize {
-        if let Some(child) = self.child(node, key) {
-            return child;
+        if let Some(child) = self.nodes[node]
+            .children
+            .iter()
+            .find(|child| child.key == key)
+        {
+            return child.node;
         }
-        let child = self.nodes.len();
-        let index = std::str::from_utf8(key)
+        let number = std::str::from_utf8(key)
             .ok()
             .filter(|key| key.bytes().all(|byte| byte.is_ascii_digit()));
-        self.nodes[node].children.push((
-            key.to_vec(),
-            index.and_then(|key| key.parse().ok()),
-            child,
-        ));
+        let child = Child {
+            key: key.to_vec(),
+            index: number.and_then(|key| key.parse().ok()),
+            node: self.nodes.len(),
+        };
+        self.nodes[node].children.push(child);
         self.nodes.push(Node::default());
-        child
-    }
-
-    fn child(&self, node: usize, key: &[u8]) -> Option<usize> {
-        self.nodes[node]
-            .children
-            .iter()
-            .find(|(name, _, _)| name == key)
-            .map(|child| child.2)
-    }
-
-    fn element(&self, node: usize, index: u64) -> Option<usize> {
-        self.nodes[node]
-            .children
-            .iter()
-            .find(|(_, number, _)| *number == Some(index))
-            .map(|child| child.2)
+        self.nodes.len() - 1
     }
 }
 
@@ -104,41 +104,30 @@ struct Frame {
     seen: u64,
 }
 
-/// Follows the scanner; its calls cost nothing outside the containers that a path enters.
+/// Follows the scanner; its calls cost one comparison outside the containers that a path enters.
 pub(super) struct Tracker<'s> {
-    set: Option<&'s PrefixSet>,
-    frames: [Frame; MAX_PREFIX_DEPTH + 1],
-    used: usize,
+    set: &'s PrefixSet,
+    /// Containers that a path enters, around the top one.
+    outer: Vec<Frame>,
+    /// The innermost of them; depth 0 where there is none.
+    top: Frame,
+    /// Node of the value that comes next.
     pending: Option<usize>,
-    started_at: usize,
     spans: Spans,
 }
 
 impl<'s> Tracker<'s> {
-    pub(super) fn idle() -> Self {
-        Self {
-            set: None,
-            frames: Default::default(),
-            used: 0,
-            pending: None,
-            started_at: 0,
-            spans: Spans::default(),
-        }
-    }
-
     pub(super) fn new(set: &'s PrefixSet) -> Self {
-        if set.nodes.is_empty() {
-            return Self::idle();
-        }
         let spans = Spans {
             found: vec![None; set.slots],
             repeated: false,
         };
         Self {
-            set: Some(set),
+            set,
+            outer: Vec::new(),
+            top: Frame::default(),
             pending: Some(0),
             spans,
-            ..Self::idle()
         }
     }
 
@@ -146,79 +135,82 @@ impl<'s> Tracker<'s> {
         self.spans
     }
 
-    pub(super) fn value_starts(&mut self, at: usize) {
-        self.started_at = at;
-    }
-
-    pub(super) fn scalar_ends(&mut self, at: usize) {
-        if let Some(node) = self.pending.take() {
-            self.record(node, self.started_at, at);
-        }
-    }
-
-    pub(super) fn container_opens(&mut self, depth: usize) {
-        let Some(node) = self.pending.take() else {
-            return;
-        };
-        if let Some(frame) = self.frames.get_mut(self.used) {
-            *frame = Frame {
-                node,
-                depth,
-                next_index: 0,
-                opened_at: self.started_at,
-                seen: 0,
-            };
-            self.used += 1;
-        }
-    }
-
-    pub(super) fn container_closes(&mut self, depth: usize, at: usize) {
-        if let Some(frame) = self.frame(depth) {
-            let (node, start) = (frame.node, frame.opened_at);
-            self.used -= 1;
-            self.record(node, start, at);
-        }
-    }
-
-    fn frame(&mut self, depth: usize) -> Option<&mut Frame> {
-        let last = self.used.checked_sub(1)?;
-        self.frames
-            .get_mut(last)
-            .filter(|frame| frame.depth == depth)
-    }
-
-    pub(super) fn key(&mut self, depth: usize, raw: &[u8]) {
-        let Some(set) = self.set else { return };
-        let Some(frame) = self.frame(depth) else {
-            return;
-        };
-        let children = &set.nodes[frame.node].children;
-        let escaped = raw.contains(&b'\\').then(|| unescape(raw));
-        let key = escaped.as_deref().unwrap_or(raw);
-        let Some(place) = children.iter().position(|(name, _, _)| name == key) else {
-            return;
-        };
-        let bit = 1u64 << (place % 64);
-        let again = frame.seen & bit != 0;
-        frame.seen |= bit;
-        self.spans.repeated |= again;
-        self.pending = Some(children[place].2);
-    }
-
-    pub(super) fn element(&mut self, depth: usize) {
-        let Some(set) = self.set else { return };
-        let Some(frame) = self.frame(depth) else {
-            return;
-        };
-        let (node, index) = (frame.node, frame.next_index);
-        frame.next_index += 1;
-        self.pending = set.element(node, index);
-    }
-
-    fn record(&mut self, node: usize, start: usize, end: usize) {
-        let slot = self.set.and_then(|set| set.nodes[node].slot);
+    fn note(&mut self, node: usize, start: usize, end: usize) {
+        let slot = self.set.nodes.get(node).and_then(|node| node.slot);
         if let Some(found) = slot.and_then(|slot| self.spans.found.get_mut(slot)) {
             found.get_or_insert((start, end));
         }
+    }
+
+    fn children(&self) -> &'s [Child] {
+        self.set
+            .nodes
+            .get(self.top.node)
+            .map_or(&[], |node| &node.children)
+    }
+}
+
+impl Track for Tracker<'_> {
+    #[inline]
+    fn scalar(&mut self, start: usize, end: usize) {
+        if let Some(node) = self.pending.take() {
+            self.note(node, start, end);
+        }
+    }
+
+    #[inline]
+    fn opens(&mut self, depth: usize, start: usize) {
+        if let Some(node) = self.pending.take() {
+            self.outer.push(self.top);
+            self.top = Frame {
+                node,
+                depth,
+                next_index: 0,
+                opened_at: start,
+                seen: 0,
+            };
+        }
+    }
+
+    #[inline]
+    fn closes(&mut self, depth: usize, end: usize) {
+        if depth == self.top.depth {
+            let closed = self.top;
+            self.top = self.outer.pop().unwrap_or_default();
+            self.note(closed.node, closed.opened_at, end);
+        }
+    }
+
+    #[inline]
+    fn key(&mut self, depth: usize, raw: &[u8]) {
+        if depth != self.top.depth {
+            return;
+        }
+        let children = self.children();
+        let place = if raw.contains(&b'\\') {
+            let key = unescape(raw);
+            children.iter().position(|child| child.key == key)
+        } else {
+            children.iter().position(|child| child.key == raw)
+        };
+        let Some(place) = place else { return };
+        let bit = 1u64 << (place % 64);
+        self.spans.repeated |= self.top.seen & bit != 0;
+        self.top.seen |= bit;
+        self.pending = children.get(place).map(|child| child.node);
+    }
+
+    #[inline]
+    fn element(&mut self, depth: usize) {
+        if depth != self.top.depth {
+            return;
+        }
+        let index = self.top.next_index;
+        self.top.next_index += 1;
+        self.pending = self
+            .children()
+            .iter()
+            .find(|child| child.index == Some(index))
+            .map(|child| child.node);
     }
 }

@@ -30,6 +30,9 @@ pub(super) enum Modifier {
     Dig,
 }
 
+/// Length of the longest modifier's name.
+pub(super) const LONGEST_NAME: usize = 7;
+
 impl Modifier {
     pub(super) fn named(name: &[u8]) -> Option<Self> {
         Some(match name {

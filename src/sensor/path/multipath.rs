@@ -2,7 +2,7 @@
 
 use super::search;
 use super::text::quote_json;
-use super::{Budget, Kind, LimitExceeded, Value};
+use super::{Budget, Kind, LimitExceeded, Value, deeper};
 use crate::sensor::json;
 
 struct Selector<'p> {
@@ -25,6 +25,7 @@ pub(super) fn run<'a, 'p>(
     budget: &Budget,
     depth: u32,
 ) -> Result<Outcome<'a, 'p>, LimitExceeded> {
+    let depth = deeper(depth)?;
     let Some((selectors, rest)) = split(path) else {
         return Ok(Outcome::Plain(&[]));
     };

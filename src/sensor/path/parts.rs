@@ -18,6 +18,16 @@ pub(super) enum Rest<'p> {
     Pipe(&'p [u8]),
 }
 
+impl Rest<'_> {
+    /// How much of a path was read before this rest of it.
+    pub(super) fn consumed(self, path: &[u8]) -> usize {
+        match self {
+            Self::End => path.len(),
+            Self::Path(rest) | Self::Pipe(rest) => path.len() - rest.len(),
+        }
+    }
+}
+
 /// A component read for an object.
 pub(super) struct ObjectPart<'p> {
     pub(super) key: Cow<'p, [u8]>,
@@ -102,11 +112,13 @@ fn starts_new_lookup(rest: &[u8]) -> bool {
     match rest {
         [b'[' | b'{', ..] => true,
         [b'@', name @ ..] => {
-            let end = name
+            // No modifier has a longer name, so no more of the path needs to be looked at.
+            let head = &name[..name.len().min(modifiers::LONGEST_NAME + 1)];
+            let end = head
                 .iter()
                 .position(|byte| matches!(byte, b'.' | b'|' | b':'))
-                .unwrap_or(name.len());
-            modifiers::Modifier::named(&name[..end]).is_some()
+                .unwrap_or(head.len());
+            modifiers::Modifier::named(&head[..end]).is_some()
         }
         _ => false,
     }

@@ -17,8 +17,9 @@ pub(super) fn get<'a>(
     budget: &Budget,
     depth: u32,
 ) -> Result<Value<'a>, LimitExceeded> {
-    let depth = deeper(depth)?;
-    budget.charge(json.len() + path.len().min(json.len() + 64))?;
+    // A look-up of its own takes more stack than a step inside one.
+    let depth = deeper(deeper(deeper(depth)?)?)?;
+    budget.charge(json.len() + path.len())?;
     let path = match special(json, path, budget, depth)? {
         Outcome::Value(value) => return Ok(value),
         Outcome::Plain(path) => path,
@@ -146,6 +147,7 @@ impl<'a, 'p> Search<'a, 'p, '_> {
 
     fn object(&mut self, mut at: usize, path: &'p [u8], depth: u32) -> Result<Step, LimitExceeded> {
         let part = ObjectPart::read(path);
+        self.budget.charge(part.rest.consumed(path))?;
         let glob = part.wild.then(|| Glob::new(&part.key));
         if let Rest::Pipe(pipe) = part.rest {
             self.pipe = Some(pipe);
@@ -222,6 +224,7 @@ impl<'a, 'p> Search<'a, 'p, '_> {
 
     fn array(&mut self, at: usize, path: &'p [u8], depth: u32) -> Result<Step, LimitExceeded> {
         let part = ArrayPart::read(path);
+        self.budget.charge(part.rest.consumed(path))?;
         if let Rest::Pipe(pipe) = part.rest {
             self.pipe = Some(pipe);
         }

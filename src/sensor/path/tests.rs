@@ -108,29 +108,68 @@ fn the_second_of_two_equal_keys_counts_where_the_first_leads_nowhere() {
     assert_eq!(ask(r#"{"a":1,"a":2}"#, "a").raw, "1");
 }
 
+/// Looks a path up on a thread with half the usual stack.
+fn get_on_small_stack(json: &str, path: &str) -> Result<bool, LimitExceeded> {
+    let (json, path) = (json.to_owned(), path.to_owned());
+    let small = std::thread::Builder::new().stack_size(1 << 20);
+    let look_up = move || get(json.as_bytes(), path.as_bytes()).map(|value| value.exists());
+    small.spawn(look_up).unwrap().join().unwrap()
+}
+
 #[test]
-fn deep_documents_and_paths_end_in_an_error_not_in_a_crash() {
-    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-    let zeros = vec!["0"; 100_000].join(".");
+fn deep_documents_end_in_an_error_not_in_a_crash() {
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     for path in [
-        zeros.as_str(),
-        "@flatten:{\"deep\":true}",
-        "@pretty",
-        "@dig:x",
-        &"a|@this|".repeat(20_000),
-        &"@this|".repeat(20_000),
+        vec!["0"; 100_000].join("."),
+        "@flatten:{\"deep\":true}".to_owned(),
+        "@pretty".to_owned(),
+        "a|@this|".repeat(20_000),
+        "@this|".repeat(20_000),
     ] {
-        let small = std::thread::Builder::new().stack_size(2 << 20);
-        let (json, path) = (deep.clone(), path.to_owned());
-        let result = small
-            .spawn(move || get(json.as_bytes(), path.as_bytes()).map(|value| value.exists()))
-            .unwrap()
-            .join()
-            .unwrap();
-        assert!(
-            matches!(result, Err(LimitExceeded) | Ok(false)),
-            "{result:?}"
-        );
+        assert!(matches!(
+            get_on_small_stack(&nested(100_000), &path),
+            Err(LimitExceeded) | Ok(false)
+        ));
+    }
+    assert_eq!(get_on_small_stack(&nested(3_000), "@dig:x"), Ok(true));
+}
+
+#[test]
+fn deep_paths_end_in_an_error_not_in_a_crash() {
+    let nested = |open: &str, close: &str| open.repeat(20_000) + "a" + &close.repeat(20_000);
+    let json = "[{\"a\":".repeat(600) + "1" + &"}]".repeat(600);
+    for path in [
+        nested("[", "]"),
+        nested("{", "}"),
+        nested("#(", ")"),
+        "#.a.".repeat(20_000),
+        "0.*.".repeat(20_000),
+        "0.a.".repeat(20_000),
+        "#(a)#.a.".repeat(20_000),
+        "#(a).a.".repeat(20_000),
+        "[#.a].0.0|".repeat(20_000),
+        "@flatten|".repeat(20_000),
+        "!1|".repeat(20_000),
+        "a|".repeat(20_000),
+    ] {
+        let _ = get_on_small_stack(&json, &path);
+    }
+    assert_eq!(get_on_small_stack(&json, &"0.a.".repeat(400)), Ok(false));
+    assert_eq!(
+        get_on_small_stack(&json, &vec!["0.a"; 400].join(".")),
+        Ok(true)
+    );
+}
+
+#[test]
+fn long_paths_on_many_elements_run_out_of_budget() {
+    let json = format!("[{}]", vec!["{\"a\":{\"b\":1}}"; 20_000].join(","));
+    for path in [
+        format!("#.[{}]", "a,".repeat(50_000)),
+        format!("#.a.{}", "x".repeat(100_000)),
+        format!("..#.*.*.@{}", "x".repeat(100_000)),
+    ] {
+        let _ = get(json.as_bytes(), path.as_bytes());
     }
 }
 

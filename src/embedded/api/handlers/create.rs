@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::{Answer, Call, write_failure};
 use crate::embedded::api::admission;
-use crate::embedded::api::body;
 use crate::embedded::api::object;
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::status::Failure;
@@ -28,8 +27,9 @@ pub(super) fn create(call: &Call) -> Answer {
 }
 
 /// A new object out of a value.
-pub(super) fn create_value(call: &Call, value: Value, dry: bool) -> Answer {
-    let value = prepare(call.kind, value, call.namespace())?;
+pub(super) fn create_value(call: &Call, mut value: Value, dry: bool) -> Answer {
+    place(call.kind, &mut value, call.namespace())?;
+    let value = prepare(call.kind, call.typed(value)?);
     let checked = |object: &Value| {
         call.api
             .check_write(&call.user, &call.attributes, object, None)
@@ -49,28 +49,28 @@ pub enum Created {
     Dry(Value),
 }
 
-/// Turns a body into a new object in storage shape, with the fields that only the server sets.
+/// Puts an object into the namespace of the URL.
 ///
 /// # Errors
-/// 400 for a wrong type or namespace.
-pub fn prepare(kind: &'static Kind, mut value: Value, namespace: &str) -> Result<Value, Failure> {
-    let given = object::namespace(&value).to_owned();
-    if kind.namespaced {
-        if !given.is_empty() && given != namespace {
-            return Err(Failure::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-        object::set_meta(&mut value, "namespace", namespace);
-    } else {
-        object::remove_meta(&mut value, "namespace");
+/// 400 if it names another one.
+fn place(kind: &Kind, value: &mut Value, namespace: &str) -> Result<(), Failure> {
+    let given = object::namespace(value);
+    if !kind.namespaced {
+        object::remove_meta(value, "namespace");
+        return Ok(());
     }
-    let mut value = body::normalize(kind, value).map_err(|why| {
-        Failure::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: {why}",
-            kind.kind, kind.version, kind.kind
-        ))
-    })?;
+    if !given.is_empty() && given != namespace {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    object::set_meta(value, "namespace", namespace);
+    Ok(())
+}
+
+/// Sets and takes away the fields of a new object that only the server decides.
+#[must_use]
+pub fn prepare(kind: &'static Kind, mut value: Value) -> Value {
     for key in [
         "resourceVersion",
         "selfLink",
@@ -91,7 +91,7 @@ pub fn prepare(kind: &'static Kind, mut value: Value, namespace: &str) -> Result
     if kind.status && kind.plural != "nodes" {
         object::set_field(&mut value, "status", None);
     }
-    Ok(value)
+    value
 }
 
 /// Names, admits, validates and stores a prepared object.

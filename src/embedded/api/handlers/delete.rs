@@ -328,5 +328,6 @@ fn internal_call(
         query: crate::embedded::api::request::Query::default(),
         headers: HeaderMap::new(),
         body: axum::body::Bytes::new(),
+        warnings: std::sync::Mutex::default(),
     }
 }

@@ -11,7 +11,7 @@ use crate::embedded::api::status::{Cause, Failure, json_response};
 use crate::embedded::api::store::Place;
 
 /// Carries out a request for a subresource.
-pub(super) async fn handle(call: Call) -> Answer {
+pub(super) async fn handle(call: &Call) -> Answer {
     let Some(sub) = call.kind.subresource(&call.attributes.subresource) else {
         return Err(Failure::PageNotFound);
     };
@@ -22,11 +22,11 @@ pub(super) async fn handle(call: Call) -> Answer {
         return Err(Failure::method_not_allowed());
     }
     match sub.name {
-        "status" | "finalize" => whole(&call),
-        "scale" => scale(&call),
-        "binding" => binding(&call),
-        "token" => token(&call),
-        "log" => log(&call).await,
+        "status" | "finalize" => whole(call),
+        "scale" => scale(call),
+        "binding" => binding(call),
+        "token" => token(call),
+        "log" => log(call).await,
         _ => Err(Failure::bad_request(format!(
             "{} is not offered by the embedded cluster",
             sub.name

@@ -48,7 +48,7 @@ pub(super) fn put(call: &Call) -> Answer {
     if call.kind.namespaced {
         object::set_meta(&mut value, "namespace", call.namespace());
     }
-    let value = normalize(call, value)?;
+    let value = call.typed(value)?;
     let version = object::meta(&value, "resourceVersion").to_owned();
     for _ in 0..TRIES {
         let current = call.current()?;
@@ -61,16 +61,6 @@ pub(super) fn put(call: &Call) -> Answer {
         }
     }
     Err(Failure::modified(call.kind, &call.attributes.name))
-}
-
-fn normalize(call: &Call, value: Value) -> Result<Value, Failure> {
-    let kind = call.kind;
-    body::normalize(kind, value).map_err(|why| {
-        Failure::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: {why}",
-            kind.kind, kind.version, kind.kind
-        ))
-    })
 }
 
 fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> {
@@ -351,7 +341,11 @@ fn patched(
     check_kind(call.kind, &new)?;
     let new = body::object(call.kind, new)?;
     check_identity(call, &new)?;
-    let new = body::normalize(call.kind, new).map_err(|why| bad_patch(&why))?;
+    let typed = body::normalize(call.kind, new).map_err(|why| bad_patch(&why))?;
+    if let Some(why) = call.strict(&typed.unknown)? {
+        return Err(bad_patch(&why));
+    }
+    let new = typed.value;
     let version = object::meta(&new, "resourceVersion");
     if !version.is_empty() && version != current.rv.to_string() {
         return Err(Failure::modified(call.kind, &call.attributes.name));

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Call};
-use crate::embedded::api::body;
 use crate::embedded::api::reviews;
 use crate::embedded::api::status::{Failure, json_response};
 
@@ -13,12 +12,7 @@ pub(super) fn handle(call: &Call) -> Answer {
         return Err(Failure::method_not_allowed());
     }
     let kind = call.kind;
-    let sent = body::normalize(kind, call.object()?).map_err(|why| {
-        Failure::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: {why}",
-            kind.kind, kind.version, kind.kind
-        ))
-    })?;
+    let sent = call.typed(call.object()?)?;
     let (user, policy) = (&call.user, call.api.policy());
     let answer = match kind.plural {
         "selfsubjectaccessreviews" => reviews::self_subject_access_review(&sent, user, &policy)?,

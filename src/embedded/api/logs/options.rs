@@ -33,42 +33,11 @@ impl LogOptions {
         pod: &str,
         parameter: &impl Fn(&str) -> Option<String>,
     ) -> Result<LogOptions, Box<Status>> {
-        let number = |key: &str| {
-            parameter(key)
-                .filter(|value| !value.is_empty())
-                .map(parse_int)
-                .transpose()
-        };
         let flag = |key: &str| {
             parameter(key).is_some_and(|v| !v.eq_ignore_ascii_case("false") && v != "0")
         };
-        let (tail, limit, seconds) = (
-            number("tailLines")?,
-            number("limitBytes")?,
-            number("sinceSeconds")?,
-        );
-        let time = parameter("sinceTime")
-            .filter(|value| !value.is_empty())
-            .map(parse_time)
-            .transpose()?;
-        let mut problems = Vec::new();
-        if let Some(tail) = tail.filter(|tail| *tail < 0) {
-            problems.push(invalid(
-                "tailLines",
-                tail,
-                "must be greater than or equal to 0",
-            ));
-        }
-        if let Some(limit) = limit.filter(|limit| *limit < 1) {
-            problems.push(invalid("limitBytes", limit, "must be greater than 0"));
-        }
-        match (seconds, time) {
-            (Some(_), Some(_)) => problems.push(both_times()),
-            (Some(seconds), None) if seconds < 1 => {
-                problems.push(invalid("sinceSeconds", seconds, "must be greater than 0"));
-            }
-            _ => {}
-        }
+        let given = Given::read(parameter)?;
+        let problems = given.problems();
         if !problems.is_empty() {
             return Err(unprocessable(pod, problems));
         }
@@ -81,10 +50,55 @@ impl LogOptions {
             previous: flag("previous"),
             follow: flag("follow"),
             timestamps: flag("timestamps"),
-            since: time.or_else(|| seconds.map(ago)),
-            tail_lines: tail.and_then(|tail| u64::try_from(tail).ok()),
-            limit_bytes: limit.and_then(|limit| u64::try_from(limit).ok()),
+            since: given.since_time.or_else(|| given.since_seconds.map(ago)),
+            tail_lines: given.tail_lines.and_then(|tail| u64::try_from(tail).ok()),
+            limit_bytes: given
+                .limit_bytes
+                .and_then(|limit| u64::try_from(limit).ok()),
         })
+    }
+}
+
+/// Numbers and times as they were sent.
+struct Given {
+    tail_lines: Option<i64>,
+    limit_bytes: Option<i64>,
+    since_seconds: Option<i64>,
+    since_time: Option<Timestamp>,
+}
+
+impl Given {
+    fn read(parameter: &impl Fn(&str) -> Option<String>) -> Result<Given, Box<Status>> {
+        let text = |key: &str| parameter(key).filter(|value| !value.is_empty());
+        let number = |key: &str| text(key).map(parse_int).transpose();
+        Ok(Given {
+            tail_lines: number("tailLines")?,
+            limit_bytes: number("limitBytes")?,
+            since_seconds: number("sinceSeconds")?,
+            since_time: text("sinceTime").map(parse_time).transpose()?,
+        })
+    }
+
+    fn problems(&self) -> Vec<StatusCause> {
+        let mut problems = Vec::new();
+        if let Some(tail) = self.tail_lines.filter(|tail| *tail < 0) {
+            problems.push(invalid(
+                "tailLines",
+                tail,
+                "must be greater than or equal to 0",
+            ));
+        }
+        if let Some(limit) = self.limit_bytes.filter(|limit| *limit < 1) {
+            problems.push(invalid("limitBytes", limit, "must be greater than 0"));
+        }
+        match (self.since_seconds, self.since_time) {
+            (Some(_), Some(_)) => problems.push(both_times()),
+            (Some(seconds), None) if seconds < 1 => {
+                problems.push(invalid("sinceSeconds", seconds, "must be greater than 0"));
+            }
+            _ => {}
+        }
+        problems
     }
 }
 

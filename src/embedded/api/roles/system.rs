@@ -147,74 +147,17 @@ fn scheduler() -> Vec<Value> {
 }
 
 fn controllers() -> Vec<Value> {
-    let table: [(&str, Vec<Value>); 5] = [
-        (
-            "deployment-controller",
-            vec![
-                rule("apps extensions", "deployments", "get list update watch"),
-                rule("apps extensions", "deployments/status", "update"),
-                rule("apps extensions", "deployments/finalizers", "update"),
-                rule(
-                    "apps extensions",
-                    "replicasets",
-                    "create delete get list patch update watch",
-                ),
-                rule("core", "pods", "get list update watch"),
-                events_rule(),
-            ],
-        ),
-        (
-            "replicaset-controller",
-            vec![
-                rule("apps extensions", "replicasets", "get list update watch"),
-                rule("apps extensions", "replicasets/status", "update"),
-                rule("apps extensions", "replicasets/finalizers", "update"),
-                rule("core", "pods", "create delete list patch watch"),
-                events_rule(),
-            ],
-        ),
-        (
-            "statefulset-controller",
-            vec![
-                rule("core", "pods", "list watch"),
-                rule("apps", "statefulsets", "get list watch"),
-                rule("apps", "statefulsets/status", "update"),
-                rule("apps", "statefulsets/finalizers", "update"),
-                rule("core", "pods", "create delete get patch update"),
-                rule(
-                    "apps",
-                    "controllerrevisions",
-                    "create delete get list patch update watch",
-                ),
-                rule(
-                    "core",
-                    "persistentvolumeclaims",
-                    "create delete get list update watch",
-                ),
-                events_rule(),
-            ],
-        ),
-        (
-            "endpoint-controller",
-            vec![
-                rule("core", "pods services", "get list watch"),
-                rule("core", "endpoints", "create delete get list update"),
-                rule("core", "endpoints/restricted", "create"),
-                rule(
-                    "discovery.k8s.io",
-                    "endpointslices",
-                    "create delete get list update watch",
-                ),
-                events_rule(),
-            ],
-        ),
-        (
-            "generic-garbage-collector",
-            vec![
-                rule("*", "*", "delete get list patch update watch"),
-                events_rule(),
-            ],
-        ),
+    let garbage_collector = vec![
+        rule("*", "*", "delete get list patch update watch"),
+        events_rule(),
+    ];
+    let table = [
+        ("deployment-controller", deployment_controller()),
+        ("replicaset-controller", replicaset_controller()),
+        ("statefulset-controller", statefulset_controller()),
+        ("endpoint-controller", endpoint_controller()),
+        ("namespace-controller", namespace_controller()),
+        ("generic-garbage-collector", garbage_collector),
     ];
     let mut objects = Vec::new();
     for (name, rules) in table {
@@ -224,5 +167,86 @@ fn controllers() -> Vec<Value> {
         objects.push(bootstrap(cluster_role(&role, rules)));
         objects.push(bootstrap(cluster_binding(&role, &role, subjects)));
     }
+    // One controller here writes both kinds of endpoints; in Kubernetes they are two.
+    let slices = "system:controller:endpointslice-controller";
+    let subjects = vec![account("kube-system", "endpoint-controller")];
+    objects.push(bootstrap(cluster_role(slices, endpoint_slice_controller())));
+    objects.push(bootstrap(cluster_binding(slices, slices, subjects)));
     objects
+}
+
+fn endpoint_controller() -> Vec<Value> {
+    vec![
+        rule("core", "pods services", "get list watch"),
+        rule("core", "endpoints", "create delete get list update watch"),
+        rule("core", "endpoints/restricted", "create"),
+        events_rule(),
+    ]
+}
+
+fn endpoint_slice_controller() -> Vec<Value> {
+    vec![
+        rule("core", "nodes pods services", "get list watch"),
+        rule("core", "services/finalizers", "update"),
+        rule(
+            "discovery.k8s.io",
+            "endpointslices",
+            "create delete get list update watch",
+        ),
+        events_rule(),
+    ]
+}
+
+fn namespace_controller() -> Vec<Value> {
+    vec![
+        rule("core", "namespaces", "delete get list watch"),
+        rule("core", "namespaces/finalize namespaces/status", "update"),
+        rule("*", "*", "delete deletecollection get list watch"),
+    ]
+}
+
+fn deployment_controller() -> Vec<Value> {
+    vec![
+        rule("apps extensions", "deployments", "get list update watch"),
+        rule("apps extensions", "deployments/status", "update"),
+        rule("apps extensions", "deployments/finalizers", "update"),
+        rule(
+            "apps extensions",
+            "replicasets",
+            "create delete get list patch update watch",
+        ),
+        rule("core", "pods", "get list update watch"),
+        events_rule(),
+    ]
+}
+
+fn replicaset_controller() -> Vec<Value> {
+    vec![
+        rule("apps extensions", "replicasets", "get list update watch"),
+        rule("apps extensions", "replicasets/status", "update"),
+        rule("apps extensions", "replicasets/finalizers", "update"),
+        rule("core", "pods", "create delete list patch watch"),
+        events_rule(),
+    ]
+}
+
+fn statefulset_controller() -> Vec<Value> {
+    vec![
+        rule("core", "pods", "list watch"),
+        rule("apps", "statefulsets", "get list watch"),
+        rule("apps", "statefulsets/status", "update"),
+        rule("apps", "statefulsets/finalizers", "update"),
+        rule("core", "pods", "create delete get patch update"),
+        rule(
+            "apps",
+            "controllerrevisions",
+            "create delete get list patch update watch",
+        ),
+        rule(
+            "core",
+            "persistentvolumeclaims",
+            "create delete get list update watch",
+        ),
+        events_rule(),
+    ]
 }

@@ -166,6 +166,18 @@ fn controllers_hold_what_the_real_ones_hold_and_no_more() {
         "apps:replicasets",
         "x"
     ));
+    let endpoints = "system:serviceaccount:kube-system:endpoint-controller";
+    assert!(may(endpoints, &[], "update", "endpoints", "x"));
+    assert!(may(
+        endpoints,
+        &[],
+        "create",
+        "discovery.k8s.io:endpointslices",
+        "x"
+    ));
+    let namespaces = "system:serviceaccount:kube-system:namespace-controller";
+    assert!(may(namespaces, &[], "update", "namespaces/finalize", "x"));
+    assert!(may(namespaces, &[], "delete", "argoproj.io:workflows", "x"));
     assert!(!may(
         "system:serviceaccount:eventlab:default",
         &["system:authenticated"],

@@ -1,0 +1,54 @@
+//! The script of a filter as one of its groups.
+
+use crate::sensor::explain::{Group, GroupReport, Operator, Reason, Recorder};
+use crate::sensor::payload::{Content, Payload};
+use crate::sensor::script::{Script, ScriptError};
+
+use super::Verdict;
+
+/// `filters.script`, compiled; what does not compile is an error at every event, as upstream.
+#[derive(Debug)]
+pub(super) struct ScriptGroup {
+    script: Result<Script, ScriptError>,
+}
+
+impl ScriptGroup {
+    pub(super) fn compile(source: &str) -> Self {
+        Self {
+            script: Script::compile(source),
+        }
+    }
+
+    /// Whether the script fails to compile and has a `goto`, which upstream's engine knows and Lua 5.1 does not.
+    pub(super) fn may_use_goto(&self, source: &str) -> bool {
+        let is_word = |character: char| character.is_alphanumeric() || character == '_';
+        let has_goto = || source.split(|c| !is_word(c)).any(|word| word == "goto");
+        matches!(self.script, Err(ScriptError::Syntax(_))) && has_goto()
+    }
+
+    pub(super) fn judge(&self, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {
+        let verdict = match payload.content() {
+            Content::Absent => Verdict::passed(Reason::NoData),
+            Content::Invalid => Verdict::error(Reason::InvalidJson, payload.invalid_text()),
+            Content::Json(_) => self.run(payload),
+        };
+        recorder.group(|conditions| verdict.report(Group::Script, Operator::And, conditions));
+        verdict
+    }
+
+    pub(super) fn skip(&self, recorder: &mut impl Recorder) {
+        recorder.group(|_| GroupReport::not_reached(Group::Script, Operator::And));
+    }
+
+    fn run(&self, payload: &Payload<'_>) -> Verdict {
+        let script = match &self.script {
+            Ok(script) => script,
+            Err(error) => return Verdict::error(Reason::ScriptError, error.to_string()),
+        };
+        match script.evaluate(payload.bytes()) {
+            Ok(true) => Verdict::passed(Reason::Match),
+            Ok(false) => Verdict::failed(Reason::ScriptFalse),
+            Err(error) => Verdict::error(Reason::ScriptError, error.to_string()),
+        }
+    }
+}
