@@ -14,8 +14,10 @@ use super::conditions::{Conditions, is_ready};
 use super::workload::{Failure, Workload};
 use crate::embedded::controllers::runtime::objects::Labels;
 use crate::embedded::controllers::runtime::{Next, ObjectKey, Reconcile, Result};
+use crate::embedded::services::sensor::unsupported;
 use crate::kinds;
-use crate::sensor::validate::{Condition, Invalid, validate};
+use crate::sensor;
+use crate::sensor::validate::{Condition, Invalid};
 
 const FINALIZER: &str = "sensor-controller";
 const DEPENDENCIES: &str = "DependenciesProvided";
@@ -23,13 +25,6 @@ const TRIGGERS: &str = "TriggersProvided";
 const DEPLOYED: &str = "Deployed";
 
 pub(super) struct SensorController(pub(super) Arc<Shared>);
-
-/// Whether there is something to say about a Sensor.
-enum Installed {
-    Judged,
-    /// It cannot even be read as a Sensor; the real controller says nothing then.
-    Unreadable,
-}
 
 impl Reconcile for SensorController {
     type Key = ObjectKey;
@@ -55,35 +50,29 @@ impl Reconcile for SensorController {
             &[DEPENDENCIES, TRIGGERS, DEPLOYED],
         );
         let outcome = self.install(&object, &mut conditions).await;
-        if let Ok(Installed::Unreadable) = outcome {
-            return Ok(Next::Done);
-        }
-        let status = json!({"conditions": conditions.finish()});
+        let status = json!({
+            "conditions": conditions.finish(),
+            "observedGeneration": object.metadata.generation,
+        });
         shared
             .write_status(&kind, &shared.sensors, &object, status)
             .await?;
-        outcome.map(|_| Next::Done)
+        outcome.map(|()| Next::Done)
     }
 }
 
 impl SensorController {
-    async fn install(
-        &self,
-        object: &DynamicObject,
-        conditions: &mut Conditions,
-    ) -> Result<Installed> {
+    async fn install(&self, object: &DynamicObject, conditions: &mut Conditions) -> Result<()> {
         let Some(bus) = self.0.bus_of(object) else {
             conditions.mark_false(DEPLOYED, "EventBusNotFound", "EventBus not found.");
-            return Ok(Installed::Judged);
+            return Ok(());
         };
-        match check(object, &bus, conditions) {
-            Some(true) => {}
-            Some(false) => return Ok(Installed::Judged),
-            None => return Ok(Installed::Unreadable),
+        if !validate(object, &bus, conditions) {
+            return Ok(());
         }
         if !is_ready(bus.data.get("status")) {
             conditions.mark_false(DEPLOYED, "EventBusNotReady", "EventBus not ready.");
-            return Ok(Installed::Judged);
+            return Ok(());
         }
         let workload = Workload {
             kind: &kinds::sensor(),
@@ -100,7 +89,7 @@ impl SensorController {
                 return Err(error);
             }
         }
-        Ok(Installed::Judged)
+        Ok(())
     }
 }
 
@@ -113,29 +102,40 @@ fn labels(object: &DynamicObject) -> Labels {
     ])
 }
 
-/// Marks what the Sensor's spec provides; `None` if the object cannot even be read as a Sensor.
-fn check(object: &DynamicObject, bus: &DynamicObject, conditions: &mut Conditions) -> Option<bool> {
-    let whole = |object: &DynamicObject| serde_json::to_value(object).unwrap_or_default();
-    match validate(&whole(object), &whole(bus), Timestamp::now()) {
-        Ok(()) => {
-            conditions.mark_true(DEPENDENCIES);
-            conditions.mark_true(TRIGGERS);
-            Some(true)
+/// Marks dependencies and triggers, in this order; the first that is invalid leaves the rest unknown.
+///
+/// A Sensor that cannot be decoded leaves its status as it was, as upstream does. One that asks for something this
+/// program does not have is refused here, so that no event is ever judged by half a filter.
+fn validate(object: &DynamicObject, bus: &DynamicObject, conditions: &mut Conditions) -> bool {
+    let value = |object: &DynamicObject| serde_json::to_value(object).unwrap_or_default();
+    let sensor = value(object);
+    match sensor::validate::validate(&sensor, &value(bus), Timestamp::now()) {
+        Ok(()) => {}
+        Err(Invalid::Decode(error)) => {
+            tracing::error!(sensor = object.name_any(), %error, "a Sensor cannot be decoded");
+            return false;
         }
         Err(Invalid::Refused {
             condition,
             reason,
             message,
         }) => {
-            if condition == Condition::TriggersProvided {
-                conditions.mark_true(DEPENDENCIES);
-            }
-            conditions.mark_false(condition.as_str(), reason, &message);
-            Some(false)
-        }
-        Err(Invalid::Decode(error)) => {
-            tracing::error!(target: "controllers", "sensor {} is left alone: {error}", ObjectKey::of(object));
-            None
+            refuse(conditions, condition, reason, &message);
+            return false;
         }
     }
+    if let Some((condition, message)) = unsupported(&sensor) {
+        refuse(conditions, condition, "Unsupported", &message);
+        return false;
+    }
+    conditions.mark_true(DEPENDENCIES);
+    conditions.mark_true(TRIGGERS);
+    true
+}
+
+fn refuse(conditions: &mut Conditions, condition: Condition, reason: &str, message: &str) {
+    if condition == Condition::TriggersProvided {
+        conditions.mark_true(DEPENDENCIES);
+    }
+    conditions.mark_false(condition.as_str(), reason, message);
 }
