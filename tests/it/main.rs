@@ -24,5 +24,7 @@ mod sensor_expression;
 mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;
+mod sensor_service;
 mod service_pods;
+mod session_kill;
 mod webhook_golden;
