@@ -1,27 +1,82 @@
 //! The command line: one file per subcommand, and the exit codes.
 
+pub mod cluster;
+pub mod exit;
+mod inspect;
+mod learn;
+pub mod place;
+mod run;
+mod screen;
+mod start;
+
 use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
 use crate::ledger::commands::{self, LedgerCommand};
-
-/// Exit code for wrong arguments of a command that people use.
-const USAGE: u8 = 2;
+use crate::tui::theme::ColorChoice;
+use exit::{Exit, Failure};
+use place::Place;
 
 /// A terminal lab for event-driven workflows with Argo Events and Argo Workflows.
+///
+/// Without a command it opens the lab on the screen, where it was left.
 #[derive(Debug, Parser)]
-#[command(name = "eventlab", version, disable_help_subcommand = true)]
+#[command(name = "eventlab", version, disable_help_subcommand = true, after_help = EXAMPLES)]
 struct Cli {
+    #[command(flatten)]
+    place: Place,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t)]
+    color: ColorChoice,
+    /// Draw with 7-bit characters only
+    #[arg(long, global = true)]
+    ascii: bool,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
+
+const EXAMPLES: &str = "Examples:
+  eventlab                        the lab on screen
+  eventlab run filter-path        one lab without a screen, with its reference solution
+  eventlab status                 where the session stands, and the webhook's real address
+  eventlab report > report.md     the incident report
+  eventlab cluster start          the embedded cluster for kubectl in another terminal
+
+Exit codes: 0 all proven, 1 refuted or unproven, 2 usage or a bad file, 3 could not look, 4 internal, 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run labs without a screen, with the reference solutions
+    Run(run::RunArgs),
+    /// List the labs
+    List(inspect::PrintArgs),
+    /// Say where the session stands
+    Status(inspect::PrintArgs),
+    /// Show the next hint of the present stage
+    Hint,
+    /// Do the present stage's work and say how it stands
+    Check,
+    /// Start a lab over
+    Reset(learn::ResetArgs),
+    /// Print the incident report
+    Report(inspect::ReportArgs),
+    /// For authors of labs
+    #[command(subcommand)]
+    Lab(LabCommand),
+    /// The embedded cluster for kubectl
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// The order ledger
     #[command(subcommand)]
     Ledger(LedgerCommand),
+}
+
+/// For authors of labs.
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Prove labs: every wrong fix fails for its reason, and the solution passes
+    Test(run::TestArgs),
 }
 
 /// Runs the program with its arguments (the first is its name) and answers its exit code.
@@ -30,20 +85,61 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let in_pod = arguments.get(1).is_some_and(|name| name == "ledger");
     match Cli::try_parse_from(arguments) {
         Ok(Cli {
-            command: Command::Ledger(command),
+            command: Some(Command::Ledger(command)),
+            ..
         }) => commands::run(
             &command,
             &mut std::io::stdout().lock(),
             &mut std::io::stderr(),
         ),
+        Ok(cli) => finish(dispatch(cli)),
         Err(error) => {
             // Help and version come as errors, too; a closed stdout changes nothing.
             let _ = error.print();
             match (error.use_stderr(), in_pod) {
-                (false, _) => 0,
+                (false, _) => Exit::Proven.code(),
                 (true, true) => commands::USAGE,
-                (true, false) => USAGE,
+                (true, false) => Exit::Usage.code(),
             }
         }
+    }
+}
+
+fn finish(result: Result<Exit, Failure>) -> u8 {
+    match result {
+        Ok(exit) => exit.code(),
+        Err(failure) => {
+            eprintln!("eventlab: {}", failure.message);
+            failure.exit.code()
+        }
+    }
+}
+
+/// Work is done in a spawned task: from the main future each call of a client in process costs fifteen times more.
+fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::environment(format!("cannot start threads: {error}")))?;
+    let result = runtime.block_on(async { tokio::spawn(command(cli)).await });
+    runtime.shutdown_timeout(std::time::Duration::from_millis(500));
+    result.unwrap_or_else(|error| Err(Failure::internal(format!("a defect of eventlab: {error}"))))
+}
+
+async fn command(cli: Cli) -> Result<Exit, Failure> {
+    let place = &cli.place;
+    match &cli.command {
+        None => screen::open(place, cli.color, cli.ascii).await,
+        Some(Command::Run(args)) => run::run(place, args).await,
+        Some(Command::List(args)) => inspect::list(place, args),
+        Some(Command::Status(args)) => inspect::status(place, args),
+        Some(Command::Hint) => learn::hint(place).await,
+        Some(Command::Check) => learn::check(place).await,
+        Some(Command::Reset(args)) => learn::reset(place, args).await,
+        Some(Command::Report(args)) => inspect::report(place, args),
+        Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
+        Some(Command::Cluster(command)) => cluster::run(place, command).await,
+        // Handled before a runtime was made.
+        Some(Command::Ledger(_)) => Ok(Exit::Proven),
     }
 }

@@ -11,15 +11,24 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
-use crate::evidence::PodInstance;
 
 /// Lines longer than this are cut; container runtimes split them earlier.
 const LINE_LIMIT: usize = 64 << 10;
 
+/// One life of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ContainerInstance {
+    pub pod: String,
+    pub uid: String,
+    pub container: String,
+    /// Restart count of the container.
+    pub instance: u32,
+}
+
 /// One line of a container instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogLine {
-    pub pod: PodInstance,
+    pub pod: ContainerInstance,
     pub text: String,
 }
 
@@ -91,7 +100,7 @@ impl Follow {
     }
 
     /// One container instance: reconnects until its log has ended, and passes over lines it has handed on before.
-    async fn container(self, instance: PodInstance) {
+    async fn container(self, instance: ContainerInstance) {
         let mut handed_on = 0;
         while !self.cancel.is_cancelled() {
             match self.read(&instance, &mut handed_on).await {
@@ -108,7 +117,11 @@ impl Follow {
         }
     }
 
-    async fn read(&self, instance: &PodInstance, handed_on: &mut u64) -> Result<(), kube::Error> {
+    async fn read(
+        &self,
+        instance: &ContainerInstance,
+        handed_on: &mut u64,
+    ) -> Result<(), kube::Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let params = LogParams {
             container: Some(instance.container.clone()),
@@ -163,7 +176,7 @@ fn gone(error: &kube::Error) -> bool {
 }
 
 /// The instance of container `main` whose log can be read: it runs, or it has ended.
-fn running_instance(pod: &Pod) -> Option<PodInstance> {
+fn running_instance(pod: &Pod) -> Option<ContainerInstance> {
     let status = pod
         .status
         .as_ref()?
@@ -175,7 +188,7 @@ fn running_instance(pod: &Pod) -> Option<PodInstance> {
     if state.running.is_none() && state.terminated.is_none() {
         return None;
     }
-    Some(PodInstance {
+    Some(ContainerInstance {
         pod: pod.metadata.name.clone()?,
         uid: pod.metadata.uid.clone()?,
         container: "main".to_owned(),

@@ -4,6 +4,7 @@
 
 mod apply;
 mod bus;
+mod embedded_host;
 mod ledger;
 mod logs;
 mod manifest;
@@ -19,7 +20,7 @@ use crate::embedded::bus::Bus;
 pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
 pub use bus::{BusMessage, BusView};
 pub use ledger::{AttemptRow, EffectRow, LedgerView};
-pub use logs::{LogFollower, LogLine};
+pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use reach::{Request, Response, SendError};
 

@@ -2,6 +2,8 @@
 
 pub mod api;
 pub mod bus;
+pub mod cluster;
 pub mod controllers;
 pub mod node;
 pub mod services;
+pub mod snapshot;

@@ -133,7 +133,7 @@ pub enum Entry {
 
 /// Intents without an outcome, in the order of the journal, each once.
 ///
-/// A request whose answer was recorded is not among them, even if its outcome was not written any more.
+/// A request that was seen to arrive is not among them, even if its outcome was not written any more.
 #[must_use]
 pub fn unresolved(entries: &[Entry]) -> Vec<&Intent> {
     let mut ended: BTreeSet<&str> = BTreeSet::new();
@@ -142,7 +142,7 @@ pub fn unresolved(entries: &[Entry]) -> Vec<&Intent> {
             Entry::Outcome(outcome) => {
                 ended.insert(&outcome.id);
             }
-            Entry::Fact(fact) if answers(fact) => ended.extend(fact.known_trace()),
+            Entry::Fact(fact) if shows_the_request(fact) => ended.extend(fact.known_trace()),
             _ => {}
         }
     }
@@ -157,9 +157,12 @@ pub fn unresolved(entries: &[Entry]) -> Vec<&Intent> {
         .collect()
 }
 
-fn answers(fact: &Fact) -> bool {
+fn shows_the_request(fact: &Fact) -> bool {
     matches!(
         fact.observation,
-        Observation::HttpAnswer { .. } | Observation::AnswerLost { .. }
+        Observation::HttpAnswer { .. }
+            | Observation::AnswerLost { .. }
+            | Observation::Received
+            | Observation::Stored { .. }
     )
 }

@@ -71,7 +71,7 @@ pub struct BalanceRow {
 }
 
 /// Rows after a sequence number, oldest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,
     /// Sequence to ask after for more; the one asked for when there was nothing.

@@ -1,7 +1,8 @@
 //! The ledger's read-only HTTP view.
 //!
-//! `GET /orders`, `/attempts`, `/effects` and `/balances` answer a [`Page`](super::Page) as JSON; `?after=SEQ&limit=N`
-//! (at most [`MAX_PAGE`]) asks for later rows. `GET /healthz` answers 200 while the file can be read.
+//! `GET /orders`, `/attempts`, `/effects` and `/balances` answer a JSON array of rows, oldest first; `?after=SEQ&limit=N`
+//! (at most [`MAX_PAGE`]) asks for later rows. The header `Ledger-Clock` holds the ledger's time, `Ledger-More: true`
+//! says that rows were left over. `GET /healthz` answers 200 while the file can be read.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,22 +10,26 @@ use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use super::read::Table;
-use super::{AttemptRow, BalanceRow, EffectRow, LedgerError, OrderRow, Reader};
+use super::{AttemptRow, BalanceRow, EffectRow, LedgerError, OrderRow, Page, Reader};
 
 /// Most rows in one answer, and how many come without `limit`.
 pub const MAX_PAGE: usize = 1000;
 /// How long open connections may take to end after the cancellation.
 const DRAIN: Duration = Duration::from_secs(1);
+
+const CLOCK: HeaderName = HeaderName::from_static("ledger-clock");
+const MORE: HeaderName = HeaderName::from_static("ledger-more");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,21 +80,39 @@ async fn page<T: Table + Serialize + Send + 'static>(
         Err(rejection) => return failure(StatusCode::BAD_REQUEST, &rejection.body_text()),
     };
     let limit = window.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    answer(tokio::task::spawn_blocking(move || reader.page::<T>(window.after, limit)).await)
+    answer(
+        tokio::task::spawn_blocking(move || reader.page::<T>(window.after, limit)).await,
+        rows,
+    )
+}
+
+fn rows<T: Serialize>(page: Page<T>) -> Response {
+    let mut response = Json(page.items).into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        MORE,
+        HeaderValue::from_static(if page.more { "true" } else { "false" }),
+    );
+    if let Some(clock) = page
+        .clock
+        .and_then(|clock| HeaderValue::try_from(clock).ok())
+    {
+        headers.insert(CLOCK, clock);
+    }
+    response
 }
 
 async fn healthz(State(reader): State<Arc<Reader>>) -> Response {
-    let read = tokio::task::spawn_blocking(move || {
-        reader
-            .balances(i64::MAX, 1)
-            .map(|_| json!({"status": "ok"}))
-    });
-    answer(read.await)
+    let read = tokio::task::spawn_blocking(move || reader.balances(i64::MAX, 1)).await;
+    answer(read, |_| Json(json!({"status": "ok"})).into_response())
 }
 
-fn answer<T: Serialize>(read: Result<Result<T, LedgerError>, tokio::task::JoinError>) -> Response {
+fn answer<T>(
+    read: Result<Result<T, LedgerError>, JoinError>,
+    show: impl FnOnce(T) -> Response,
+) -> Response {
     match read {
-        Ok(Ok(value)) => Json(value).into_response(),
+        Ok(Ok(value)) => show(value),
         Ok(Err(error @ LedgerError::Busy(_))) => {
             failure(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
         }

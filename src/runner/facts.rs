@@ -226,9 +226,15 @@ fn log_fact(event: &LogEvent, line: &LogLine, arrival: &Arrival, namespace: &str
         LogEvent::Received { .. } => (Layer::Intake, Observation::Received, "event source log"),
         _ => return None,
     };
-    let command = log_command(namespace, &line.pod, &arrival.id);
+    let pod = PodInstance {
+        pod: line.pod.pod.clone(),
+        uid: line.pod.uid.clone(),
+        container: line.pod.container.clone(),
+        instance: line.pod.instance,
+    };
+    let command = log_command(namespace, &pod, &arrival.id);
     Some(Fact {
-        pod: Some(line.pod.clone()),
+        pod: Some(pod),
         ..arrival.fact(layer, observation, source, line.text.clone(), command)
     })
 }

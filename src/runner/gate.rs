@@ -41,7 +41,15 @@ pub struct Input {
     pub logs: BTreeMap<(String, u32), InstanceLog>,
     pub consumers: Result<Vec<ConsumerInfo>, String>,
     /// What is wrong with the Sensor's spec, as its controller would say; `None` when nothing is.
-    pub invalid: Option<String>,
+    pub invalid: Option<Objection>,
+}
+
+/// What is wrong with a Sensor's spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    pub text: String,
+    /// The controller cannot decode the object, and so says nothing in its status.
+    pub silent: bool,
 }
 
 /// Judges all conditions that the mode asks for.
@@ -320,39 +328,46 @@ fn sensor_valid(input: &Input) -> (GateCondition, Option<StepError>) {
     let refused = ["DependenciesProvided", "TriggersProvided"]
         .iter()
         .find_map(|kind| match condition_of(sensor, kind) {
-            Some(("False", message)) => Some(format!("{kind} is False: {message}")),
+            Some(("False", message)) => {
+                // Only this program's own controller refuses what upstream accepts, and it says of which spec.
+                let own = message.starts_with("eventlab:") && observed_present_spec(sensor);
+                Some((format!("{kind} is False: {message}"), own))
+            }
             _ => None,
         });
+    let fails = |text: String| {
+        let text = format!("{text}. The edit is not live; the old filter runs on");
+        let error = StepError {
+            reason: "invalid-sensor".to_owned(),
+            text: text.clone(),
+            environment: false,
+        };
+        (
+            condition("sensor", false, text, command.clone()),
+            Some(error),
+        )
+    };
+    let waits = |text: String| (condition("sensor", false, text, command.clone()), None);
     match (refused, &input.invalid) {
-        (Some(text), Some(_)) => {
-            let text = format!("{text}. The edit is not live; the old filter runs on");
-            let error = StepError {
-                reason: "invalid-sensor".to_owned(),
-                text: text.clone(),
-                environment: false,
-            };
-            (condition("sensor", false, text, command), Some(error))
+        (_, Some(objection)) if objection.silent => fails(format!(
+            "the controller cannot decode it: {}",
+            objection.text
+        )),
+        (Some((text, true)), _) | (Some((text, false)), Some(_)) => fails(text),
+        (Some(_), None) => {
+            waits("its controller has not looked at the present spec yet".to_owned())
         }
-        (Some(_), None) => (
-            condition(
-                "sensor",
-                false,
-                "its controller has not looked at the present spec yet",
-                command,
-            ),
-            None,
-        ),
-        (None, Some(invalid)) => (
-            condition(
-                "sensor",
-                false,
-                format!("invalid, and its controller has not said so yet: {invalid}"),
-                command,
-            ),
-            None,
-        ),
-        (None, None) => (condition("sensor", true, "valid", command), None),
+        (None, Some(objection)) => waits(format!(
+            "invalid, and its controller has not said so yet: {}",
+            objection.text
+        )),
+        (None, None) => (condition("sensor", true, "valid", command.clone()), None),
     }
+}
+
+fn observed_present_spec(object: &Value) -> bool {
+    let generation = object.pointer("/metadata/generation");
+    generation.is_some() && object.pointer("/status/observedGeneration") == generation
 }
 
 fn sensor_spec(input: &Input) -> GateCondition {

@@ -268,7 +268,10 @@ fn subscribing_fails() {
 #[test]
 fn an_invalid_sensor_fails_fast_once_its_controller_has_said_so() {
     let invalid = |input: &mut Input, condition: &str| {
-        input.invalid = Some("bad operator".into());
+        input.invalid = Some(Objection {
+            text: "bad operator".into(),
+            silent: false,
+        });
         if let Some(sensor) = &mut input.sensor {
             sensor["status"]["conditions"][0]["status"] = json!(condition);
         }
@@ -291,6 +294,33 @@ fn an_invalid_sensor_fails_fast_once_its_controller_has_said_so() {
         &["sensor"],
         "has not looked",
     );
+}
+
+#[test]
+fn a_sensor_that_cannot_be_decoded_fails_although_nobody_says_so() {
+    assert_fails(
+        GateMode::Open,
+        |input| {
+            input.invalid = Some(Objection {
+                text: "spec.dependencies: a list is wanted".into(),
+                silent: true,
+            })
+        },
+        "invalid-sensor",
+    );
+}
+
+#[test]
+fn what_this_program_refuses_fails_once_it_is_said_of_the_present_spec() {
+    let refuse = |input: &mut Input, observed: u64| {
+        if let Some(sensor) = &mut input.sensor {
+            sensor["metadata"]["generation"] = json!(2);
+            sensor["status"]["observedGeneration"] = json!(observed);
+            sensor["status"]["conditions"][0] = json!({"type": "DependenciesProvided", "status": "False", "message": "eventlab: exprs is not supported yet"});
+        }
+    };
+    assert_fails(GateMode::Open, |input| refuse(input, 2), "invalid-sensor");
+    assert_waits(|input| refuse(input, 1), &["sensor"], "has not looked");
 }
 
 #[test]

@@ -6,12 +6,14 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 use serde_json::Value;
 
-use super::gate::Input;
+use super::gate::{Input, Objection};
 use super::observer::Observer;
 use super::sending::{EVENT_SOURCE, WEBHOOK_PORT, WEBHOOK_SERVICE};
 use crate::cluster::{Cluster, LookError, Request};
 use crate::kinds;
 use crate::lab::GateMode;
+use crate::sensor;
+use crate::sensor::validate::Invalid;
 
 /// The lab's Sensor.
 pub const SENSOR: &str = "orders";
@@ -27,6 +29,7 @@ pub async fn look(
     mode: GateMode,
 ) -> Result<Input, LookError> {
     let sensor = get(cluster, &kinds::sensor(), SENSOR).await?;
+    let event_bus = get(cluster, &kinds::event_bus(), EVENT_BUS).await?;
     let bus = async {
         match cluster.bus() {
             Ok(bus) => bus.consumers().await,
@@ -36,7 +39,6 @@ pub async fn look(
     Ok(Input {
         mode,
         namespace: cluster.namespace().to_owned(),
-        event_bus: get(cluster, &kinds::event_bus(), EVENT_BUS).await?,
         event_source: get(cluster, &kinds::event_source(), EVENT_SOURCE).await?,
         event_source_pods: pods(cluster, &format!("eventsource-name={EVENT_SOURCE}")).await?,
         intake: intake(cluster).await,
@@ -45,7 +47,10 @@ pub async fn look(
             .await
             .map(|_| ())
             .map_err(|error| error.to_string()),
-        invalid: sensor.as_ref().and_then(invalid),
+        invalid: sensor
+            .as_ref()
+            .and_then(|sensor| invalid(sensor, event_bus.as_ref())),
+        event_bus,
         sensor,
         sensor_pods: pods(cluster, &format!("sensor-name={SENSOR}")).await?,
         logs: observer.logs(),
@@ -53,8 +58,16 @@ pub async fn look(
     })
 }
 
-fn invalid(_object: &Value) -> Option<String> {
-    None
+/// What the Sensor's controller would say against the spec.
+fn invalid(object: &Value, bus: Option<&Value>) -> Option<Objection> {
+    let bus = bus.unwrap_or(&Value::Null);
+    match sensor::validate::validate(object, bus, jiff::Timestamp::now()) {
+        Ok(()) => None,
+        Err(error) => Some(Objection {
+            text: error.to_string(),
+            silent: matches!(error, Invalid::Decode(_)),
+        }),
+    }
 }
 
 /// An object of the lab's namespace; `None` when there is none.

@@ -4,6 +4,8 @@
 //! Below it, [`observer`] looks at the cluster and writes facts, [`work`] runs one effect after another.
 
 pub mod applying;
+pub mod autopilot;
+pub mod driver;
 pub mod expected;
 pub mod facts;
 pub mod gate;

@@ -2,7 +2,6 @@
 //!
 //! Its intent is on disk before an effect gets here. A cancelled effect answers nothing any more.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use crate::cluster::{ApplyError, Cluster, Manifest, SendError};
 use crate::evidence::ProbeRun;
 use crate::kinds;
 use crate::lab::{Action, Catalog, GateMode, Probe};
+use crate::session::files::WorkingCopies;
 use crate::session::message::{GateReport, SendOutcome, StepError};
 use crate::session::{Effect, Message};
 
@@ -47,8 +47,7 @@ impl Default for Patience {
 pub struct Worker {
     pub cluster: Cluster,
     pub catalog: Arc<Catalog>,
-    /// Folder of the working copies.
-    pub copies: PathBuf,
+    pub copies: WorkingCopies,
     pub observer: Arc<Observer>,
     pub messages: mpsc::UnboundedSender<(u64, Message)>,
     pub patience: Patience,
@@ -174,7 +173,7 @@ impl Worker {
             }
             Effect::OpenWorkingCopy { manifest } => {
                 if let Err(error) = self.open_copy(&manifest) {
-                    tracing::error!(%error, manifest, "opening the working copy");
+                    tracing::error!(error = error.text, manifest, "opening the working copy");
                 }
             }
             Effect::Checkpoint | Effect::Journal(_) | Effect::CancelWork => {}
@@ -214,26 +213,20 @@ impl Worker {
 
     /// The working copy, else the lab's own text.
     fn text(&self, file: &str) -> Result<String, StepError> {
-        match std::fs::read_to_string(self.copies.join(file)) {
-            Ok(text) => Ok(text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self
-                .catalog
-                .manifest(file)
-                .map(str::to_owned)
-                .map_err(|error| refused(error.to_string())),
-            Err(error) => Err(environment(format!(
-                "cannot read the working copy {file}: {error}"
-            ))),
+        match self.copies.read(file) {
+            Ok(Some(text)) => Ok(text),
+            Ok(None) => {
+                let original = self.catalog.manifest(file).map(str::to_owned);
+                original.map_err(|error| refused(error.to_string()))
+            }
+            Err(error) => Err(environment(error)),
         }
     }
 
-    fn open_copy(&self, file: &str) -> std::io::Result<()> {
-        let path = self.copies.join(file);
-        if path.exists() {
-            return Ok(());
-        }
-        let text = self.catalog.manifest(file).map_err(std::io::Error::other)?;
-        write_private(&path, text)
+    fn open_copy(&self, file: &str) -> Result<(), StepError> {
+        let original = self.catalog.manifest(file).map_err(environment)?;
+        self.copies.open(file, original).map_err(environment)?;
+        Ok(())
     }
 
     async fn act(&self, action: Action) -> Result<(), StepError> {
@@ -365,15 +358,7 @@ impl Worker {
             .filter_map(|stage| stage.fix.as_ref())
             .map(|fix| &fix.manifest)
         {
-            match std::fs::remove_file(self.copies.join(file)) {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    return Err(environment(format!(
-                        "cannot remove the working copy {file}: {error}"
-                    )));
-                }
-            }
+            self.copies.discard(file).map_err(environment)?;
         }
         self.cluster
             .rewind_if_there(&format!("{lab}-0"))
@@ -413,23 +398,4 @@ fn environment(error: impl ToString) -> StepError {
         text: error.to_string(),
         environment: true,
     }
-}
-
-/// Writes a file of the session (0600) and makes its folder (0700).
-///
-/// # Errors
-/// The file system refused.
-pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::DirBuilderExt as _;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }

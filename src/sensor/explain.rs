@@ -30,6 +30,8 @@ pub enum Reason {
     NoValues,
     /// A listed regular expression does not compile.
     BadRegex,
+    /// An expression cannot be read or evaluated.
+    BadExpression,
     /// A listed value is no boolean or number.
     BadValue,
     /// The condition's type is none of `bool`, `number`, `string`.
@@ -60,6 +62,7 @@ impl Reason {
             Self::MissingPath => "missing-path",
             Self::NoValues => "no-values",
             Self::BadRegex => "bad-regex",
+            Self::BadExpression => "bad-expression",
             Self::BadValue => "bad-value",
             Self::BadType => "bad-type",
             Self::InvalidJson => "invalid-json",

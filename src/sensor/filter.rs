@@ -14,6 +14,7 @@ use super::explain::{
     ConditionReport, Explanation, Group, GroupReport, Listening, Operator, Outcome, Reason,
     Recorder, Silent,
 };
+use super::expression_filter::ExprGroup;
 use super::json::PrefixSet;
 use super::payload::Payload;
 use super::spec::FilterSpec;
@@ -32,8 +33,7 @@ pub struct Filter {
 
 #[derive(Debug)]
 enum CompiledGroup {
-    /// `exprs: []`, which holds.
-    NoExprs,
+    Exprs(ExprGroup),
     Data(DataGroup),
     Context(ContextGroup),
     Time(TimeGroup),
@@ -92,9 +92,13 @@ impl Filter {
         let spec = FilterSpec::decode(&Node::new(filters, "filters"))?;
         refuse_unsupported(&spec)?;
         filter.absent = false;
-        filter
-            .groups
-            .extend(spec.exprs.map(|_| CompiledGroup::NoExprs));
+        if let Some(exprs) = &spec.exprs {
+            filter.groups.push(CompiledGroup::Exprs(ExprGroup::compile(
+                exprs,
+                &spec.expr_operator,
+                &mut filter.prefixes,
+            )));
+        }
         if let Some(data) = &spec.data {
             filter.groups.push(CompiledGroup::Data(DataGroup::compile(
                 data,
@@ -168,9 +172,6 @@ impl Filter {
 
 fn refuse_unsupported(spec: &FilterSpec) -> Result<(), CompileError> {
     let refuse = |what: &str| Err(CompileError::Unsupported(what.to_owned()));
-    if spec.exprs.as_ref().is_some_and(|exprs| !exprs.is_empty()) {
-        return refuse("filters.exprs");
-    }
     let with_template = spec
         .data
         .iter()
@@ -185,12 +186,7 @@ fn refuse_unsupported(spec: &FilterSpec) -> Result<(), CompileError> {
 impl CompiledGroup {
     fn judge(&self, event: &Event, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {
         match self {
-            Self::NoExprs => {
-                let verdict = Verdict::passed(Reason::Match);
-                recorder
-                    .group(|conditions| verdict.report(Group::Exprs, Operator::And, conditions));
-                verdict
-            }
+            Self::Exprs(group) => group.judge(payload, recorder),
             Self::Data(group) => group.judge(payload, recorder),
             Self::Context(group) => group.judge(event, recorder),
             Self::Time(group) => group.judge(event, recorder),
@@ -200,9 +196,7 @@ impl CompiledGroup {
 
     fn skip(&self, recorder: &mut impl Recorder) {
         match self {
-            Self::NoExprs => {
-                recorder.group(|_| GroupReport::not_reached(Group::Exprs, Operator::And))
-            }
+            Self::Exprs(group) => group.skip(recorder),
             Self::Data(group) => group.skip(recorder),
             Self::Context(group) => group.skip(recorder),
             Self::Time(group) => group.skip(recorder),

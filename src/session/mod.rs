@@ -3,14 +3,19 @@
 //! [`State::update`] decides; the runner carries [`Effect`]s out and answers with [`Message`]s; the screen draws [`State`].
 //! [`checkpoint`] and [`files`] are the only parts that touch the disk.
 
+pub mod checkpoint;
 mod claims;
+pub mod files;
 pub mod message;
 mod moving;
 mod pipeline;
 pub mod progress;
+mod resume;
 pub mod state;
 pub mod view;
 
+pub use checkpoint::Checkpoint;
+pub use files::{FilesError, SessionFiles, SessionView};
 pub use message::{Context, Effect, Message, Reconcile};
 pub use progress::{LabProgress, OpenReason, ProbeSend, StageFailure, StageRun};
 pub use state::{StagePhase, State, Step};

@@ -257,8 +257,8 @@ impl State {
         };
         let ended = result
             .as_ref()
-            .map(|()| ())
-            .map_err(|error| error.text.as_str());
+            .map_err(|error| error.text.as_str())
+            .copied();
         self.conclude(ended, out);
         match result {
             Ok(()) => {

@@ -5,6 +5,7 @@
 
 use super::message::{Context, Effect, GateReport, SendOutcome, StepError};
 use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
+use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
 use crate::evidence::{
@@ -189,8 +190,8 @@ impl State {
         }
         let ended = result
             .as_ref()
-            .map(|()| ())
-            .map_err(|error| error.text.as_str());
+            .map_err(|error| error.text.as_str())
+            .copied();
         self.conclude(ended, out);
         match result {
             Ok(()) => self.act(index + 1, context, out),
@@ -344,8 +345,12 @@ impl State {
             SendOutcome::Answered { .. } => {
                 self.journal_outcome(trace.to_owned(), Ok(()), out);
             }
-            SendOutcome::Lost { error } | SendOutcome::NotSent { error } => {
+            SendOutcome::Lost { error } => {
                 self.journal_outcome(trace.to_owned(), Err(error), out);
+            }
+            SendOutcome::NotSent { error } => {
+                let result = format!("{NOT_SENT}{error}");
+                self.journal_outcome(trace.to_owned(), Err(&result), out);
             }
             SendOutcome::Unresolved => {}
         }

@@ -4,8 +4,12 @@
 //! the loop on a terminal.
 
 pub mod app;
+mod editor;
 pub mod keys;
 pub mod logs;
+mod manifest;
 pub mod markdown;
+pub mod screen;
+mod terminal;
 pub mod theme;
 pub mod view;

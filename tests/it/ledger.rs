@@ -269,24 +269,21 @@ fn a_served_ledger_shows_the_rows_of_other_processes() {
         };
 
         assert_eq!(
-            get("/effects").await.1["items"],
+            get("/effects").await.1,
             serde_json::json!([]),
             "no file is an empty ledger"
         );
         assert!(!db.exists());
         apply(&db, "atomic", "o-1", "4200", "a").output().unwrap();
         let (status, effects) = get("/effects").await;
-        assert_eq!(
-            (status, &effects["items"][0]["amount_cents"]),
-            (200, &4200.into())
-        );
+        assert_eq!((status, &effects[0]["amount_cents"]), (200, &4200.into()));
         apply(&db, "atomic", "o-1", "4200", "b").output().unwrap();
         let (_, later) = get("/attempts?after=1&limit=5").await;
         assert_eq!(
-            (&later["items"][0]["outcome"], &later["next"]),
+            (&later[0]["outcome"], &later[0]["seq"]),
             (&"duplicate".into(), &2.into())
         );
-        assert_eq!(get("/balances").await.1["items"][0]["balance_cents"], 4200);
+        assert_eq!(get("/balances").await.1[0]["balance_cents"], 4200);
         assert_eq!(get("/healthz").await.0, 200);
         assert_eq!(get("/attempts?after=x").await.0, 400);
         assert_eq!(get("/etc/passwd").await.0, 404);

@@ -64,7 +64,7 @@ fn filters_decide_as_argo_events() {
             .iter()
             .any(|data| !text(data, "template").is_empty());
         let jumps = text(filters, "script").starts_with("goto ");
-        if templated || jumps || !list("exprs").is_empty() {
+        if templated || jumps {
             with_missing += 1;
         }
         let filter = match Filter::compile(Some(filters), &text(line, "operator")) {

@@ -9,6 +9,7 @@ use axum::http::header;
 use axum::routing::get;
 
 use super::log::Logger;
+use super::tasks::Tasks;
 use crate::embedded::node::process::ServiceContext;
 
 /// Port of `/metrics` in EventSource and Sensor pods.
@@ -126,8 +127,8 @@ impl Metrics {
         text
     }
 
-    /// Serves `/metrics` until the service's runtime ends.
-    pub async fn serve(&self, context: &ServiceContext, log: &Logger) {
+    /// Serves `/metrics` as long as the service lives.
+    pub(super) async fn serve(&self, context: &ServiceContext, log: &Logger, tasks: &Tasks) {
         log.info("starting metrics server", &[]);
         let listener = match context.ports.bind(PORT).await {
             Ok(listener) => listener,
@@ -153,7 +154,7 @@ impl Metrics {
             }
         };
         let router = Router::new().route("/metrics", get(render));
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        tasks.spawn(async move { axum::serve(listener, router).await });
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod bus_service;
 pub mod eventsource;
+pub mod sensor;
 
 mod backoff;
 mod bus_link;
@@ -12,6 +13,7 @@ mod environment;
 mod go_duration;
 mod log;
 mod metrics;
+mod tasks;
 
 use crate::embedded::node::process::Service;
 use crate::kinds::{ARGO_EVENTS_IMAGE, NATS_IMAGE};
@@ -21,6 +23,7 @@ use crate::kinds::{ARGO_EVENTS_IMAGE, NATS_IMAGE};
 pub fn find(image: &str, _container: &str, args: &[String]) -> Option<Service> {
     match (image, args.first().map(String::as_str)) {
         (ARGO_EVENTS_IMAGE, Some("eventsource-service")) => Some(eventsource::run),
+        (ARGO_EVENTS_IMAGE, Some("sensor-service")) => Some(sensor::run),
         (NATS_IMAGE, _) => Some(bus_service::run),
         _ => None,
     }

@@ -112,10 +112,6 @@ fn wrong_types_are_refused_with_their_place() {
 fn what_is_not_supported_is_refused_by_name() {
     let error = |filters: Value| Filter::compile(Some(&filters), "").unwrap_err().to_string();
     assert!(
-        error(json!({"exprs": [{"expr": "a", "fields": []}]}))
-            .starts_with("eventlab: filters.exprs is not supported yet")
-    );
-    assert!(
         error(json!({"script": "goto x ::x:: return true"}))
             .starts_with("eventlab: goto in filters.script is not supported yet")
     );
@@ -280,4 +276,42 @@ proptest! {
         let why = filter.explain(&event(data));
         prop_assert_eq!((why.passed, why.reason, why.error), (decision.passed, decision.reason, decision.error.map(|error| error.text)));
     }
+}
+
+#[test]
+fn an_expression_is_explained_with_its_fields_and_value() {
+    let filters = json!({"exprs": [
+        {"expr": "1 == 2", "fields": []},
+        {"expr": "amount > 50", "fields": [{"name": "amount", "path": "b.amount"}]},
+        {"expr": "amount", "fields": [{"name": "amount", "path": "b.amount"}]},
+    ]});
+    let filter = Filter::compile(Some(&filters), "").unwrap();
+    let why = filter.explain(&event(r#"{"b":{"amount":60}}"#));
+    assert_eq!((why.passed, why.reason), (false, Reason::Mismatch));
+    let conditions = &why.deciding_group().unwrap().conditions;
+    assert_eq!(conditions[0].outcome, Outcome::NotReached);
+    assert_eq!(conditions[1].outcome, Outcome::Passed);
+    let last = why.deciding_condition().unwrap();
+    assert_eq!(
+        (last.path.as_str(), last.outcome),
+        ("b.amount", Outcome::Failed)
+    );
+    let found = last.found.as_ref().unwrap();
+    assert_eq!(
+        (found.raw.as_str(), found.coerced.as_str()),
+        ("map[amount:60]", "60")
+    );
+}
+
+#[test]
+fn a_script_decides_last_and_its_error_stands_alone() {
+    let filters =
+        json!({"data": [condition("b.x", "string", &["y"])], "script": "return event.b.n.m"});
+    let filter = Filter::compile(Some(&filters), "or").unwrap();
+    let decision = filter.evaluate(&event(r#"{"b":{}}"#));
+    assert_eq!(decision.reason, Reason::ScriptError);
+    assert_eq!(
+        decision.error.unwrap().text,
+        "<string>:1: attempt to index field 'n' (a nil value)"
+    );
 }

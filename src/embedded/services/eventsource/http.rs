@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::super::tasks::Tasks;
 use super::path;
 use super::webhook::{Reply, Route};
 
@@ -21,8 +22,8 @@ const MAX_CONNECTIONS: usize = 512;
 /// A client that sends no header for so long is cut off.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Serves one port until the service's runtime ends.
-pub(super) async fn serve(listener: TcpListener, routes: Arc<Vec<Route>>) {
+/// Serves one port as long as the service lives.
+pub(super) async fn serve(listener: TcpListener, routes: Arc<Vec<Route>>, tasks: Tasks) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
@@ -31,7 +32,7 @@ pub(super) async fn serve(listener: TcpListener, routes: Arc<Vec<Route>>) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let routes = Arc::clone(&routes);
-                tokio::spawn(async move {
+                tasks.spawn(async move {
                     serve_connection(stream, routes).await;
                     drop(slot);
                 });

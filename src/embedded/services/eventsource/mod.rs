@@ -23,6 +23,7 @@ use super::bus_link::Link;
 use super::environment::{self, BusSettings, StartError};
 use super::log::Logger;
 use super::metrics::{Metric, Metrics};
+use super::tasks::Tasks;
 use crate::embedded::node::process::ServiceContext;
 
 /// Runs the service.
@@ -51,7 +52,8 @@ async fn start(context: &ServiceContext, log: &Logger) -> Result<(), StartError>
     environment::required(context, "POD_NAME")?;
     let log = log.with("eventSourceName", source.name.as_str());
     let metrics = Metrics::new(&source.namespace);
-    metrics.serve(context, &log).await;
+    let (tasks, _guard) = Tasks::new();
+    metrics.serve(context, &log, &tasks).await;
     log.info(
         "starting eventsource server",
         &[("version", "v1.9.11".into())],
@@ -70,7 +72,7 @@ async fn start(context: &ServiceContext, log: &Logger) -> Result<(), StartError>
         StartError(error)
     })?;
     let publisher = Arc::new(Publisher::new(&source.name, log.clone(), metrics, link));
-    serve(context, source, &settings, &publisher).await
+    serve(context, source, &settings, &publisher, &tasks).await
 }
 
 async fn serve(
@@ -78,6 +80,7 @@ async fn serve(
     source: EventSource,
     settings: &BusSettings,
     publisher: &Arc<Publisher>,
+    tasks: &Tasks,
 ) -> Result<(), StartError> {
     let log = &publisher.log;
     for refused in &source.refused {
@@ -91,7 +94,7 @@ async fn serve(
             &[("error", refused.reason.as_str().into()), name, kind],
         );
     }
-    let started = start_routes(context, source.webhooks, publisher).await;
+    let started = start_routes(context, source.webhooks, publisher, tasks).await;
     log.info("Eventing server started.", &[]);
     if started == 0 {
         log.error("Erroring out, no active event server running", &[]);
@@ -116,6 +119,7 @@ async fn start_routes(
     context: &ServiceContext,
     webhooks: Vec<Webhook>,
     publisher: &Arc<Publisher>,
+    tasks: &Tasks,
 ) -> usize {
     let served = webhooks.len();
     let mut ports: BTreeMap<u16, Vec<Route>> = BTreeMap::new();
@@ -151,12 +155,18 @@ async fn start_routes(
         }
     }
     for (port, routes) in ports {
-        open_port(context, port, routes, &publisher.log).await;
+        open_port(context, port, routes, &publisher.log, tasks).await;
     }
     served
 }
 
-async fn open_port(context: &ServiceContext, port: u16, routes: Vec<Route>, log: &Logger) {
+async fn open_port(
+    context: &ServiceContext,
+    port: u16,
+    routes: Vec<Route>,
+    log: &Logger,
+    tasks: &Tasks,
+) {
     let port_field = || ("port", port.to_string().into());
     let listener = match context.ports.bind(port).await {
         Ok(listener) => listener,
@@ -180,5 +190,5 @@ async fn open_port(context: &ServiceContext, port: u16, routes: Vec<Route>, log:
         );
         log.info("running operations post route activation...", &[]);
     }
-    tokio::spawn(http::serve(listener, Arc::new(routes)));
+    tasks.spawn(http::serve(listener, Arc::new(routes), tasks.clone()));
 }

@@ -1,0 +1,155 @@
+//! `eventlab cluster start|kubeconfig|stop|status`: the embedded cluster for other programs.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::exit::{Exit, Failure};
+use super::place::Place;
+use super::start;
+
+/// How long `stop` waits for the other process to end.
+const STOP_WAIT: Duration = Duration::from_secs(15);
+
+/// The embedded cluster.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Run the cluster in the foreground until Ctrl-C
+    Start(StartArgs),
+    /// Print the path of the kubeconfig, or a line for the shell
+    Kubeconfig(KubeconfigArgs),
+    /// Stop a cluster that runs in another terminal
+    Stop,
+    /// Say whether it runs, and where
+    Status,
+}
+
+/// Arguments of `cluster start`.
+#[derive(Clone, Debug, Args)]
+pub struct StartArgs {
+    /// Port of the API on 127.0.0.1 (default: that of the last start, else a free one)
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+}
+
+/// Arguments of `cluster kubeconfig`.
+#[derive(Clone, Debug, Args)]
+pub struct KubeconfigArgs {
+    /// Print `export KUBECONFIG=…`
+    #[arg(long)]
+    pub export: bool,
+    /// Print the path alone (the default)
+    #[arg(long)]
+    pub path: bool,
+}
+
+fn print(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Runs a cluster command.
+///
+/// # Errors
+/// The session is held, the port is taken, nothing runs.
+pub async fn run(place: &Place, command: &ClusterCommand) -> Result<Exit, Failure> {
+    match command {
+        ClusterCommand::Start(args) => start(place, args).await,
+        ClusterCommand::Kubeconfig(args) => kubeconfig(place, args),
+        ClusterCommand::Stop => stop(place).await,
+        ClusterCommand::Status => status(place),
+    }
+}
+
+async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
+    let folder = place.folder()?;
+    let files = start::open(&folder)?;
+    let cluster = start::cluster(&folder, args.port).await?;
+    print(&format!("API         {}", cluster.url()));
+    print(&format!("kubeconfig  {}", cluster.kubeconfig().display()));
+    eprintln!(
+        "The cluster runs until Ctrl-C. In another terminal: export KUBECONFIG={}",
+        cluster.kubeconfig().display()
+    );
+    let mut terminate = signal(SignalKind::terminate())
+        .map_err(|error| Failure::environment(format!("cannot wait for SIGTERM: {error}")))?;
+    let interrupted = tokio::select! {
+        result = tokio::signal::ctrl_c() => result.is_ok(),
+        _ = terminate.recv() => false,
+    };
+    eprintln!("Stopping.");
+    start::shutdown(cluster).await;
+    drop(files);
+    Ok(if interrupted {
+        Exit::Interrupted
+    } else {
+        Exit::Proven
+    })
+}
+
+fn kubeconfig(place: &Place, args: &KubeconfigArgs) -> Result<Exit, Failure> {
+    let folder = place.folder()?;
+    let path = crate::embedded::cluster::kubeconfig_path(&folder);
+    if !path.is_file() {
+        return Err(Failure::environment(format!(
+            "there is no kubeconfig in {} yet; start the cluster with `eventlab` or `eventlab cluster start`",
+            folder.display()
+        )));
+    }
+    if args.export && !args.path {
+        print(&format!(
+            "export KUBECONFIG='{}'",
+            path.display().to_string().replace('\'', r"'\''")
+        ));
+    } else {
+        print(&path.display().to_string());
+    }
+    Ok(Exit::Proven)
+}
+
+fn status(place: &Place) -> Result<Exit, Failure> {
+    let folder = place.folder()?;
+    match start::running(&folder) {
+        Some(running) => {
+            print(&format!("running     process {}", running.pid));
+            print(&format!("API         {}", running.api));
+            print(&format!("kubeconfig  {}", running.kubeconfig.display()));
+            Ok(Exit::Proven)
+        }
+        None => Err(Failure::environment(format!(
+            "no cluster runs for the session in {}; start it with `eventlab cluster start`",
+            folder.display()
+        ))),
+    }
+}
+
+async fn stop(place: &Place) -> Result<Exit, Failure> {
+    let folder = place.folder()?;
+    let Some(running) = start::running(&folder) else {
+        return Err(Failure::environment(format!(
+            "no cluster runs for the session in {}",
+            folder.display()
+        )));
+    };
+    let pid = i32::try_from(running.pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .ok_or_else(|| Failure::internal("the record of the running cluster names no process"))?;
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| {
+        Failure::environment(format!("cannot stop process {}: {error}", running.pid))
+    })?;
+    let deadline = tokio::time::Instant::now() + STOP_WAIT;
+    while start::running(&folder).is_some() {
+        if tokio::time::Instant::now() > deadline {
+            return Err(Failure::environment(format!(
+                "process {} did not end within {} s",
+                running.pid,
+                STOP_WAIT.as_secs()
+            )));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    print("stopped");
+    Ok(Exit::Proven)
+}

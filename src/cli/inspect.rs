@@ -1,0 +1,162 @@
+//! `eventlab list`, `status`, `report`: what is there, read without holding the session.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::exit::{Exit, Failure};
+use super::place::Place;
+use super::run::Format;
+use super::start;
+use crate::lab::COURSE;
+use crate::report::{Report, json as report_json, markdown};
+use crate::session::{SessionView, State};
+
+/// Arguments of commands that only print.
+#[derive(Clone, Debug, Args)]
+pub struct PrintArgs {
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// How the report is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    #[default]
+    Md,
+    Json,
+}
+
+/// Arguments of `report`.
+#[derive(Clone, Debug, Args)]
+pub struct ReportArgs {
+    #[arg(long, value_enum, default_value_t)]
+    pub format: ReportFormat,
+}
+
+fn print(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Lists the labs, and says of those of the course that are not there yet that they are not.
+///
+/// # Errors
+/// A lab file that does not hold.
+pub fn list(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
+    let catalog = place.catalog()?;
+    let labs = catalog.labs();
+    let own = labs
+        .iter()
+        .filter(|lab| !lab.intro && !COURSE.iter().any(|(name, _)| *name == lab.name));
+    let rows: Vec<(String, String, bool)> = COURSE
+        .iter()
+        .map(
+            |(name, title)| match labs.iter().find(|lab| lab.name == *name) {
+                Some(lab) => (lab.name.clone(), lab.summary.clone(), true),
+                None => (
+                    (*name).to_owned(),
+                    format!("{title} (not there yet)"),
+                    false,
+                ),
+            },
+        )
+        .chain(own.map(|lab| (lab.name.clone(), lab.summary.clone(), true)))
+        .collect();
+    for (name, text, there) in rows {
+        match args.format {
+            Format::Text => print(&format!("{name:<12} {text}")),
+            Format::Json => {
+                print(&json!({"lab": name, "summary": text, "there": there}).to_string())
+            }
+        }
+    }
+    Ok(Exit::Proven)
+}
+
+fn view(folder: &Path) -> Result<SessionView, Failure> {
+    SessionView::open(folder).map_err(Failure::environment)
+}
+
+/// Where the session stands, who holds it, and where its cluster can be reached.
+///
+/// # Errors
+/// There is no such session, or it cannot be read.
+pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
+    let (folder, catalog) = (place.folder()?, place.catalog()?);
+    let view = view(&folder)?;
+    let (state, _) = State::resume(
+        view.checkpoint.clone(),
+        &view.entries,
+        catalog.labs(),
+        Timestamp::now(),
+    );
+    let running = start::running(&folder);
+    let addresses = crate::embedded::cluster::known_addresses(&folder);
+    let counters = state.counters();
+    let value = json!({
+        "session": place.session,
+        "folder": folder,
+        "held": view.holder.as_ref().map(ToString::to_string),
+        "lab": state.lab().map(|lab| lab.name.clone()),
+        "stage": state.stage().map(|stage| stage.name.clone()),
+        "attempt": state.attempt(),
+        "phase": state.phase(),
+        "next": state.footer().next,
+        "intakes": counters.intakes, "approved": counters.approved, "completed": counters.completed, "effects": counters.effects,
+        "unresolved": state.unresolved().iter().map(|intent| intent.id.clone()).collect::<Vec<_>>(),
+        "api": running.as_ref().map(|running| running.api.clone()),
+        "kubeconfig": running.as_ref().map(|running| running.kubeconfig.clone()),
+        "addresses": if running.is_some() { addresses } else { Value::Null },
+        "notes": view.notes,
+    });
+    match args.format {
+        Format::Json => print(&value.to_string()),
+        Format::Text => print_status(&value),
+    }
+    Ok(Exit::Proven)
+}
+
+fn print_status(value: &Value) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let text = match value {
+            Value::Null => continue,
+            Value::String(text) => text.clone(),
+            Value::Array(items) if items.is_empty() => continue,
+            Value::Array(items) => items
+                .iter()
+                .map(|item| {
+                    item.as_str()
+                        .map_or_else(|| item.to_string(), str::to_owned)
+                })
+                .collect::<Vec<_>>()
+                .join("\n            "),
+            other => other.to_string(),
+        };
+        print(&format!("{key:<12}{text}"));
+    }
+}
+
+/// Prints the incident report. Exit 1 while something in it is not proven.
+///
+/// # Errors
+/// There is no such session, or it cannot be read.
+pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
+    let (folder, catalog) = (place.folder()?, place.catalog()?);
+    let view = view(&folder)?;
+    let labs: Arc<[_]> = catalog.labs();
+    let report = Report::new(&view.entries, &labs);
+    let text = match args.format {
+        ReportFormat::Md => markdown::render(&report),
+        ReportFormat::Json => report_json::render(&report).map_err(Failure::internal)?,
+    };
+    print(&text);
+    Ok(if report.proven() {
+        Exit::Proven
+    } else {
+        Exit::NotProven
+    })
+}

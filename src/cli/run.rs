@@ -1,0 +1,249 @@
+//! `eventlab run`: labs without a screen, with the reference solutions. `eventlab lab test`: every wrong fix as well.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::exit::{Exit, Failure};
+use super::place::Place;
+use super::start;
+use crate::evidence::Outcome;
+use crate::lab::{Catalog, Lab};
+use crate::runner::autopilot::{self, Played, Progress, StageEnd, Tries};
+use crate::runner::work::Patience;
+
+/// Waiting longer than this for a gate or a row is "could not see".
+const PATIENCE: Patience = Patience {
+    gate: Some(Duration::from_secs(60)),
+    collect: Duration::from_secs(30),
+};
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Labs to run, in this order (default: all that are there)
+    pub labs: Vec<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Use the session of that place instead of a fresh one that is removed afterwards
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Arguments of `lab test`.
+#[derive(Clone, Debug, Args)]
+pub struct TestArgs {
+    /// Labs to test (default: all that are there)
+    pub labs: Vec<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// One wrong fix of each lab, chosen by this number, instead of all
+    #[arg(long, value_name = "N")]
+    pub sample: Option<u64>,
+}
+
+/// Runs labs with their solutions.
+///
+/// # Errors
+/// Unknown labs, and whatever keeps a session from starting.
+pub async fn run(place: &Place, args: &RunArgs) -> Result<Exit, Failure> {
+    play(place, &args.labs, Tries::Solution, args.format, args.keep).await
+}
+
+/// Runs labs with wrong fixes, then with their solutions.
+///
+/// # Errors
+/// As [`run`].
+pub async fn test(place: &Place, args: &TestArgs) -> Result<Exit, Failure> {
+    let tries = args.sample.map_or(Tries::EveryWrongFix, Tries::Sample);
+    play(place, &args.labs, tries, args.format, false).await
+}
+
+fn chosen(catalog: &Catalog, names: &[String]) -> Result<Vec<Lab>, Failure> {
+    if names.is_empty() {
+        return Ok(catalog
+            .labs()
+            .iter()
+            .filter(|lab| !lab.intro)
+            .cloned()
+            .collect());
+    }
+    names
+        .iter()
+        .map(|name| catalog.lab(name).cloned().map_err(Failure::usage))
+        .collect()
+}
+
+async fn play(
+    place: &Place,
+    names: &[String],
+    tries: Tries,
+    format: Format,
+    keep: bool,
+) -> Result<Exit, Failure> {
+    let catalog = Arc::new(place.catalog()?);
+    let labs = chosen(&catalog, names)?;
+    let temporary = if keep {
+        None
+    } else {
+        Some(tempfile::Builder::new().prefix("eventlab-").tempdir().map_err(|error| Failure::environment(format!("cannot make a folder for this run: {error}; name one with --keep --state-dir")))?)
+    };
+    let folder: PathBuf = match &temporary {
+        Some(dir) => dir.path().join("session"),
+        None => place.folder()?,
+    };
+    let mut started = start::session(&folder, catalog, PATIENCE).await?;
+    let mut total = Played::default();
+    let mut interrupted = false;
+    for lab in &labs {
+        let mut print = |progress: Progress| print_progress(&progress, format);
+        let played = tokio::select! {
+            played = autopilot::play(&mut started.driver, lab, tries, &mut print) => played.map_err(Failure::environment),
+            () = interrupt() => { interrupted = true; break; }
+        };
+        match played {
+            Ok(played) => {
+                print_lab(lab, &played, format);
+                total.refuted.extend(played.refuted);
+                total.unproven.extend(played.unproven);
+                total.environment |= played.environment;
+            }
+            Err(failure) => {
+                started.stop().await;
+                return Err(failure);
+            }
+        }
+    }
+    started.stop().await;
+    Ok(exit_of(&total, interrupted))
+}
+
+fn exit_of(played: &Played, interrupted: bool) -> Exit {
+    if interrupted {
+        Exit::Interrupted
+    } else if played.proven() {
+        Exit::Proven
+    } else if played.environment && played.refuted.is_empty() {
+        Exit::Environment
+    } else {
+        Exit::NotProven
+    }
+}
+
+async fn interrupt() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn outcome_of(end: &StageEnd) -> (Outcome, Vec<String>) {
+    match end {
+        StageEnd::Passed => (Outcome::Proven, Vec::new()),
+        StageEnd::Failed(texts) => (Outcome::Refuted, texts.clone()),
+        StageEnd::Unproven { reasons, .. } => (Outcome::Unproven, reasons.clone()),
+    }
+}
+
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Proven => "proven",
+        Outcome::Refuted => "refuted",
+        Outcome::Unproven => "unproven",
+    }
+}
+
+/// A reader that went away ends the output, not the run.
+fn line(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+fn print_progress(progress: &Progress, format: Format) {
+    match (progress, format) {
+        (
+            Progress::Stage {
+                lab,
+                number,
+                of,
+                stage,
+                title,
+                end,
+            },
+            Format::Text,
+        ) => {
+            let (outcome, texts) = outcome_of(end);
+            line(&format!(
+                "{lab} {number}/{of} {stage}: {}: {title}",
+                word(outcome)
+            ));
+            for text in texts {
+                line(&format!("    {text}"));
+            }
+        }
+        (
+            Progress::Stage {
+                lab,
+                number,
+                of,
+                stage,
+                title,
+                end,
+            },
+            Format::Json,
+        ) => {
+            let (outcome, texts) = outcome_of(end);
+            line(&json!({"lab": lab, "stage": stage, "number": number, "of": of, "title": title, "outcome": word(outcome), "because": texts}).to_string());
+        }
+        (
+            Progress::WrongFix {
+                lab,
+                name,
+                why,
+                end,
+            },
+            Format::Text,
+        ) => match end {
+            Ok(()) => line(&format!("{lab} wrong fix {name}: fails as it must: {why}")),
+            Err(text) => line(&format!(
+                "{lab} wrong fix {name}: DOES NOT FAIL AS IT MUST: {text}"
+            )),
+        },
+        (
+            Progress::WrongFix {
+                lab,
+                name,
+                why,
+                end,
+            },
+            Format::Json,
+        ) => {
+            line(&json!({"lab": lab, "wrong-fix": name, "why": why, "fails-as-it-must": end.is_ok(), "because": end.as_ref().err()}).to_string());
+        }
+    }
+}
+
+fn print_lab(lab: &Lab, played: &Played, format: Format) {
+    let outcome = if played.proven() {
+        "proven"
+    } else if played.refuted.is_empty() {
+        "unproven"
+    } else {
+        "refuted"
+    };
+    match format {
+        Format::Text => line(&format!("{}: {outcome}", lab.name)),
+        Format::Json => line(&json!({"lab": lab.name, "outcome": outcome, "refuted": played.refuted, "unproven": played.unproven}).to_string()),
+    }
+}

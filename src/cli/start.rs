@@ -1,0 +1,169 @@
+//! Starting what a command needs: the session's files, the embedded cluster, the driver.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::exit::Failure;
+use crate::cluster::Cluster;
+use crate::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
+use crate::lab::Catalog;
+use crate::runner::driver::Driver;
+use crate::runner::work::Patience;
+use crate::session::SessionFiles;
+use crate::session::files::Opened;
+
+/// What runs in this process, for other commands to find.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    pub pid: u32,
+    pub api: String,
+    pub kubeconfig: PathBuf,
+}
+
+const RUNNING: &str = "running.json";
+
+/// A session with its cluster.
+pub struct Started {
+    pub embedded: Arc<EmbeddedCluster>,
+    pub cluster: Cluster,
+    pub driver: Driver,
+    folder: PathBuf,
+    _logs: Option<tracing_appender::non_blocking::WorkerGuard>,
+}
+
+/// Takes the session's lock, starts the embedded cluster, and takes the session up.
+///
+/// # Errors
+/// The session is held by somebody else, or something of it cannot be used; each names the file and the next step.
+pub async fn session(
+    folder: &Path,
+    catalog: Arc<Catalog>,
+    patience: Patience,
+) -> Result<Started, Failure> {
+    let opened = open(folder)?;
+    let logs = log_to(folder);
+    let embedded = cluster(folder, None).await?;
+    let cluster = Cluster::of_embedded(&embedded);
+    let driver = Driver::start(opened, cluster.clone(), catalog, patience)
+        .await
+        .map_err(Failure::environment)?;
+    Ok(Started {
+        embedded,
+        cluster,
+        driver,
+        folder: folder.to_owned(),
+        _logs: logs,
+    })
+}
+
+impl Started {
+    /// Ends the cluster in order.
+    pub async fn stop(self) {
+        let Started {
+            embedded,
+            cluster,
+            driver,
+            folder,
+            _logs,
+        } = self;
+        drop(driver);
+        drop(cluster);
+        // A clean end leaves no record behind; a file that stays is recognised by its process.
+        let _ = std::fs::remove_file(folder.join(RUNNING));
+        shutdown(embedded).await;
+    }
+}
+
+/// Stops a cluster whose other users are about to let go of it.
+pub async fn shutdown(embedded: Arc<EmbeddedCluster>) {
+    embedded.stop().await;
+}
+
+/// Opens the session's files.
+///
+/// # Errors
+/// As [`session`].
+pub fn open(folder: &Path) -> Result<Opened, Failure> {
+    let opened = SessionFiles::open(folder, Timestamp::now()).map_err(Failure::environment)?;
+    for note in &opened.notes {
+        eprintln!("eventlab: {note}");
+    }
+    Ok(opened)
+}
+
+/// Starts the embedded cluster and writes down that it runs.
+///
+/// # Errors
+/// As [`session`].
+pub async fn cluster(
+    folder: &Path,
+    api_port: Option<u16>,
+) -> Result<Arc<EmbeddedCluster>, Failure> {
+    let config = EmbeddedConfig {
+        state_dir: folder.to_owned(),
+        program: program()?,
+        api_port,
+    };
+    let cluster = EmbeddedCluster::start(config)
+        .await
+        .map_err(Failure::environment)?;
+    let running = Running {
+        pid: std::process::id(),
+        api: cluster.url().to_owned(),
+        kubeconfig: cluster.kubeconfig(),
+    };
+    if let Ok(text) = serde_json::to_string(&running)
+        && let Err(error) = write_private(&folder.join(RUNNING), &text)
+    {
+        tracing::warn!(%error, "writing down that the cluster runs");
+    }
+    Ok(Arc::new(cluster))
+}
+
+/// The program that workload pods run: this one, also after its file was replaced.
+fn program() -> Result<PathBuf, Failure> {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() {
+        return Ok(own);
+    }
+    std::env::current_exe().map_err(|error| {
+        Failure::environment(format!("cannot find this program's own file: {error}"))
+    })
+}
+
+/// The record of the process that runs this session's cluster, if it still does.
+#[must_use]
+pub fn running(folder: &Path) -> Option<Running> {
+    let text = std::fs::read_to_string(folder.join(RUNNING)).ok()?;
+    let running: Running = serde_json::from_str(&text).ok()?;
+    let alive = crate::session::files::holder(folder).is_some();
+    alive.then_some(running)
+}
+
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Logs of this process go to `logs/eventlab.log`, never to the screen. A second call keeps the first.
+fn log_to(folder: &Path) -> Option<tracing_appender::non_blocking::WorkerGuard> {
+    let logs = folder.join("logs");
+    std::fs::create_dir_all(&logs).ok()?;
+    let (writer, guard) =
+        tracing_appender::non_blocking(tracing_appender::rolling::never(&logs, "eventlab.log"));
+    let filter = tracing_subscriber::EnvFilter::try_from_env("EVENTLAB_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let set = tracing_subscriber::fmt()
+        .with_writer(writer)
+        .with_ansi(false)
+        .with_env_filter(filter)
+        .try_init();
+    set.ok().map(|()| guard)
+}

@@ -1,0 +1,71 @@
+//! The embedded cluster behind [`Host`].
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::{Cluster, Host, RewindError};
+use crate::embedded::bus::Bus;
+use crate::embedded::cluster::EmbeddedCluster;
+use crate::embedded::snapshot::SnapshotError;
+use crate::kinds::NAMESPACE;
+
+impl Cluster {
+    /// A running embedded cluster, seen as a client sees any cluster.
+    #[must_use]
+    pub fn of_embedded(cluster: &Arc<EmbeddedCluster>) -> Self {
+        Self::embedded(
+            cluster.client(),
+            NAMESPACE,
+            Arc::new(EmbeddedHost(Arc::clone(cluster))),
+        )
+    }
+}
+
+struct EmbeddedHost(Arc<EmbeddedCluster>);
+
+impl Host for EmbeddedHost {
+    fn service_address(&self, namespace: &str, service: &str, port: u16) -> Option<SocketAddr> {
+        self.0.service_address(namespace, service, port)
+    }
+
+    fn bus(&self, _namespace: &str) -> Option<Arc<dyn Bus>> {
+        Some(self.0.bus())
+    }
+
+    fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
+        let (cluster, name) = (Arc::clone(&self.0), name.to_owned());
+        Box::pin(async move {
+            let copied = name.clone();
+            let done = tokio::task::spawn_blocking(move || cluster.snapshot(&copied)).await;
+            match done {
+                Ok(result) => result.map_err(|error| failed("make", &name, &error)),
+                Err(error) => Err(failed("make", &name, &error)),
+            }
+        })
+    }
+
+    /// Runs to its end even when nobody waits any more: half a rewind is no state to leave a cluster in.
+    fn rewind<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
+        let (cluster, name) = (Arc::clone(&self.0), name.to_owned());
+        Box::pin(async move {
+            let target = name.clone();
+            let done = tokio::spawn(async move { cluster.rewind(&target).await }).await;
+            match done {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(SnapshotError::NotThere(name))) => Err(RewindError::NoSnapshot(name)),
+                Ok(Err(error)) => Err(failed("put back", &name, &error)),
+                Err(error) => Err(failed("put back", &name, &error)),
+            }
+        })
+    }
+}
+
+fn failed(action: &'static str, name: &str, error: &dyn std::fmt::Display) -> RewindError {
+    RewindError::Failed {
+        action,
+        name: name.to_owned(),
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,324 @@
+//! The embedded cluster as a whole: start, addresses, snapshots, stop.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::api::kubeconfig::{Kubeconfig, KubeconfigError, Persona};
+use super::api::listener::{Limits, ListenError, Listener};
+use super::api::tls::{ServingIdentity, TlsError, init_tls};
+use super::api::{ApiServer, OpenError, Options};
+use super::bus::engine::{BusOpenError, EmbeddedBus};
+use super::bus::host::{BusHost, LocalConnector};
+use super::bus::{Bus, BusConnector};
+use super::controllers::{self, ControllerClients, ControllerHandle, Identity};
+use super::node::addresses::AddressBook;
+use super::node::images::Services;
+use super::node::{BackOff, NODE_NAME, Node, NodeConfig, NodeError, NodeHandle};
+use super::{services, snapshot};
+use crate::kinds::{ARGO_EVENTS_IMAGE, ARGO_EXEC_IMAGE, NAMESPACE, NATS_IMAGE};
+
+/// How long containers may take to end when the cluster stops.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// What a cluster needs to start.
+#[derive(Clone, Debug)]
+pub struct EmbeddedConfig {
+    /// The session's folder; everything of the cluster lies below it.
+    pub state_dir: PathBuf,
+    /// The program that workload pods run.
+    pub program: PathBuf,
+    /// Port of the API; without one the port of the last start, or a free one.
+    pub api_port: Option<u16>,
+}
+
+/// Why the cluster did not start. Each names the file or port, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot make {path}: {source}; choose another folder with --state-dir")]
+    Folder {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error(transparent)]
+    Bus(#[from] BusOpenError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    #[error(transparent)]
+    Node(#[from] NodeError),
+}
+
+/// A running embedded cluster. Dropping it ends it as a kill would; [`EmbeddedCluster::stop`] ends it in order.
+pub struct EmbeddedCluster {
+    config: EmbeddedConfig,
+    api: Arc<ApiServer>,
+    bus: Arc<BusHost>,
+    node_config: NodeConfig,
+    /// `None` only while it is between two lives, or for good after a stop.
+    node: Mutex<Option<NodeHandle>>,
+    controllers: Mutex<Option<ControllerHandle>>,
+    listener: Mutex<Option<JoinHandle<()>>>,
+    cancel: CancellationToken,
+    url: String,
+}
+
+impl EmbeddedCluster {
+    /// Starts everything. To be called inside a tokio runtime, from a spawned task.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running then.
+    pub async fn start(config: EmbeddedConfig) -> Result<Self, StartError> {
+        init_tls();
+        snapshot::private_folder(&config.state_dir).map_err(|source| StartError::Folder {
+            path: config.state_dir.clone(),
+            source,
+        })?;
+        let api = ApiServer::open(&config.state_dir.join("cluster.db"), Options::default())?;
+        let bus = BusHost::new(EmbeddedBus::open(&config.state_dir.join("bus.db"))?);
+        let cancel = CancellationToken::new();
+        let pki = config.state_dir.join("pki");
+        let identity = ServingIdentity::load_or_create(&pki)?;
+        let listener = Listener::bind(
+            config.api_port,
+            &config.state_dir,
+            &identity,
+            Limits::default(),
+        )
+        .await?;
+        let (url, port) = (listener.url(), listener.port());
+        write_kubeconfig(
+            &api,
+            &url,
+            identity.ca_pem(),
+            &kubeconfig_path(&config.state_dir),
+        )?;
+        let listener = tokio::spawn(listener.serve(api.router(), cancel.clone()));
+        let clients =
+            ControllerClients::for_each(|identity| api.client(&controller_token(&api, identity)));
+        let controllers = controllers::start(clients, cancel.clone());
+        let node_config = node_config(&config, &api, &bus, port, identity.ca_pem());
+        api.set_pod_logs(Arc::new(node_config.logs.clone()));
+        let node = Node::start(node_config.clone()).await?;
+        Ok(Self {
+            config,
+            api,
+            bus,
+            node_config,
+            node: Mutex::new(Some(node)),
+            controllers: Mutex::new(Some(controllers)),
+            listener: Mutex::new(Some(listener)),
+            cancel,
+            url,
+        })
+    }
+
+    /// A client as `admin`, with the lab's namespace as default.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.api.client_in(&admin_token(&self.api), NAMESPACE)
+    }
+
+    /// The API server.
+    #[must_use]
+    pub fn api(&self) -> &Arc<ApiServer> {
+        &self.api
+    }
+
+    /// The API's URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where the kubeconfig lies.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        kubeconfig_path(&self.config.state_dir)
+    }
+
+    /// The real addresses behind Services and pods.
+    #[must_use]
+    pub fn addresses(&self) -> &AddressBook {
+        &self.node_config.addresses
+    }
+
+    /// The real address of a Service's port, while it can be reached.
+    #[must_use]
+    pub fn service_address(&self, namespace: &str, service: &str, port: u16) -> Option<SocketAddr> {
+        self.addresses().service_address(namespace, service, port)
+    }
+
+    /// The bus, for looking at it.
+    #[must_use]
+    pub fn bus(&self) -> Arc<dyn Bus> {
+        self.bus.bus()
+    }
+
+    /// Kills a container as `kill -9` would; answers whether it ran.
+    pub async fn kill(&self, pod: &str, container: &str) -> bool {
+        match self.node.lock().await.as_ref() {
+            Some(node) => node.kill(NAMESPACE, pod, container).await,
+            None => false,
+        }
+    }
+
+    /// Keeps a copy of cluster, bus and volumes under a name, in place of an older one of that name.
+    ///
+    /// # Errors
+    /// What could not be copied; an older copy is gone then.
+    pub fn snapshot(&self, name: &str) -> Result<(), snapshot::SnapshotError> {
+        snapshot::make(&self.config.state_dir, name, &self.api, &self.bus.bus())
+    }
+
+    /// Puts a copy back: containers are ended, objects, bus and volumes restored, and pods started again.
+    ///
+    /// # Errors
+    /// There is no such copy, or it cannot be read; pods run again in any case.
+    pub async fn rewind(&self, name: &str) -> Result<(), snapshot::SnapshotError> {
+        let folder = snapshot::find(&self.config.state_dir, name)?;
+        let mut node = self.node.lock().await;
+        if let Some(running) = node.take() {
+            running.stop(STOP_GRACE).await;
+        }
+        let restored = snapshot::restore(&self.config.state_dir, &folder, &self.api, &self.bus);
+        let started = Node::start(self.node_config.clone()).await;
+        *node = Some(started.map_err(|error| snapshot::SnapshotError::Node(error.to_string()))?);
+        restored
+    }
+
+    /// Ends containers in order, then everything else. A second call finds nothing to do.
+    pub async fn stop(&self) {
+        if let Some(node) = self.node.lock().await.take() {
+            node.stop(STOP_GRACE).await;
+        }
+        self.cancel.cancel();
+        if let Some(controllers) = self.controllers.lock().await.take() {
+            controllers.stopped().await;
+        }
+        if let Some(listener) = self.listener.lock().await.take() {
+            // A listener that panicked has ended too.
+            let _ = listener.await;
+        }
+    }
+}
+
+impl Drop for EmbeddedCluster {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+/// Where the kubeconfig of a session lies.
+#[must_use]
+pub fn kubeconfig_path(state_dir: &Path) -> PathBuf {
+    state_dir.join("kubeconfig")
+}
+
+/// The real ports of Services that a session remembers, by `NAMESPACE/SERVICE:PORT`; null when there are none.
+#[must_use]
+pub fn known_addresses(state_dir: &Path) -> serde_json::Value {
+    let text = std::fs::read(state_dir.join("node").join("addresses.json"));
+    text.ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default()
+}
+
+fn admin_token(api: &ApiServer) -> String {
+    api.user_token("admin", &["system:masters"])
+}
+
+/// A token for a controller's user name.
+fn controller_token(api: &ApiServer, identity: Identity) -> String {
+    let user = identity.user();
+    match user
+        .strip_prefix("system:serviceaccount:")
+        .and_then(|rest| rest.split_once(':'))
+    {
+        Some((namespace, name)) => api.service_account_token(namespace, name),
+        None => api.user_token(user, &[]),
+    }
+}
+
+fn write_kubeconfig(
+    api: &ApiServer,
+    url: &str,
+    ca_pem: &str,
+    path: &Path,
+) -> Result<(), KubeconfigError> {
+    let persona = |name: &str, token: String| Persona {
+        name: name.to_owned(),
+        token,
+    };
+    let personas = [
+        persona("learner", api.user_token("learner", &[])),
+        persona(
+            "order-sensor",
+            api.service_account_token(NAMESPACE, "order-sensor"),
+        ),
+        persona(
+            "order-runner",
+            api.service_account_token(NAMESPACE, "order-runner"),
+        ),
+        persona("admin", admin_token(api)),
+    ];
+    Kubeconfig {
+        server: url,
+        ca_pem,
+        namespace: NAMESPACE,
+        personas: &personas,
+        current: "learner",
+    }
+    .write(path)
+}
+
+/// What Argo's and NATS' images run here, by image and first argument.
+fn known_services() -> Services {
+    let words = [
+        (ARGO_EVENTS_IMAGE, "eventsource-service"),
+        (ARGO_EVENTS_IMAGE, "sensor-service"),
+        (ARGO_EXEC_IMAGE, "init"),
+        (ARGO_EXEC_IMAGE, "wait"),
+        (NATS_IMAGE, ""),
+    ];
+    let found = words.into_iter().filter_map(|(image, word)| {
+        let service = services::find(image, word, &[word.to_owned()])?;
+        Some(((image.to_owned(), word.to_owned()), service))
+    });
+    found.collect()
+}
+
+fn node_config(
+    config: &EmbeddedConfig,
+    api: &Arc<ApiServer>,
+    bus: &Arc<BusHost>,
+    port: u16,
+    ca: &str,
+) -> NodeConfig {
+    let connecting = Arc::clone(api);
+    let token = api.user_token(&format!("system:node:{NODE_NAME}"), &["system:nodes"]);
+    NodeConfig {
+        state_dir: config.state_dir.clone(),
+        program: config.program.clone(),
+        client: api.client(&token),
+        connect: Arc::new(move |token| connecting.client(token)),
+        services: known_services(),
+        bus: BusConnector(Arc::new(LocalConnector(Arc::clone(bus)))),
+        logs: NodeConfig::logs_in(&config.state_dir),
+        addresses: NodeConfig::addresses_in(&config.state_dir),
+        api_address: Some(SocketAddr::from(([127, 0, 0, 1], port))),
+        ca: ca.to_owned(),
+        back_off: BackOff::default(),
+    }
+}

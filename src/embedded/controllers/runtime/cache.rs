@@ -1,0 +1,272 @@
+//! A cache of objects, fed by a watch and by the answers to one's own writes.
+//!
+//! Versions of one object are ordered by `resourceVersion` (a number that only grows, as Kubernetes promises
+//! for objects of one resource), so an event that is older than an own write cannot undo it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use kube::{Resource, ResourceExt};
+
+/// Namespace and name of an object; the namespace is empty for cluster scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// Makes a key.
+    #[must_use]
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    /// The key of an object.
+    #[must_use]
+    pub fn of<K: Resource>(object: &K) -> Self {
+        Self::new(object.namespace().unwrap_or_default(), object.name_any())
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// What an event changed: no `old` is an object that is new here, no `new` one that is gone.
+#[derive(Clone, Debug)]
+pub struct Change<K> {
+    pub key: ObjectKey,
+    pub old: Option<Arc<K>>,
+    pub new: Option<Arc<K>>,
+}
+
+impl<K> Change<K> {
+    /// Both sides, the old one first.
+    pub fn sides(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.old.iter().chain(self.new.iter())
+    }
+}
+
+type IndexFn<K> = Box<dyn Fn(&K) -> Vec<String> + Send + Sync>;
+
+/// The objects of one watch, by key and by one index.
+pub struct Cache<K> {
+    state: RwLock<State<K>>,
+    index_of: IndexFn<K>,
+}
+
+struct State<K> {
+    objects: BTreeMap<ObjectKey, Arc<K>>,
+    index: HashMap<String, BTreeSet<ObjectKey>>,
+}
+
+impl<K: Resource> Cache<K> {
+    /// Makes an empty cache whose objects are also found under `index_of` their values.
+    pub fn new(index_of: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
+        Self {
+            state: RwLock::new(State {
+                objects: BTreeMap::new(),
+                index: HashMap::new(),
+            }),
+            index_of: Box::new(index_of),
+        }
+    }
+
+    /// The object under a key.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.read(|state| state.objects.get(key).cloned())
+    }
+
+    /// The objects under an index value, by key.
+    #[must_use]
+    pub fn by_index(&self, value: &str) -> Vec<Arc<K>> {
+        self.read(|state| {
+            let keys = state.index.get(value).into_iter().flatten();
+            keys.filter_map(|key| state.objects.get(key).cloned())
+                .collect()
+        })
+    }
+
+    /// Every object, by key.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.read(|state| state.objects.values().cloned().collect())
+    }
+
+    /// Takes in the answer to an own write, or an event; `None` if a newer version is here already.
+    pub fn upsert(&self, object: K) -> Option<Change<K>> {
+        let key = ObjectKey::of(&object);
+        self.write(|state| {
+            let old = state.objects.get(&key).cloned();
+            if old
+                .as_ref()
+                .is_some_and(|old| version(&**old) > version(&object))
+            {
+                return None;
+            }
+            let new = Arc::new(object);
+            self.put(state, &key, Arc::clone(&new));
+            Some(Change {
+                key,
+                old,
+                new: Some(new),
+            })
+        })
+    }
+
+    /// Takes in a deletion; `None` if the object is unknown or was made anew since.
+    pub fn remove(&self, object: &K) -> Option<Change<K>> {
+        let key = ObjectKey::of(object);
+        self.write(|state| {
+            let old = state.objects.get(&key)?;
+            if version(&**old) > version(object) {
+                return None;
+            }
+            let old = self.take(state, &key);
+            Some(Change {
+                key,
+                old,
+                new: None,
+            })
+        })
+    }
+
+    /// Takes in a whole list that was true at `list_version`.
+    ///
+    /// What is here and not in the list is dropped, unless it is newer than the list (an own write).
+    pub fn replace(&self, objects: Vec<K>, list_version: Option<u64>) -> Vec<Change<K>> {
+        let listed: BTreeSet<ObjectKey> = objects.iter().map(ObjectKey::of).collect();
+        let gone = self.write(|state| {
+            let stale = |(key, object): &(&ObjectKey, &Arc<K>)| {
+                !listed.contains(*key)
+                    && !(list_version.is_some() && version(&***object) > list_version)
+            };
+            let keys: Vec<ObjectKey> = state
+                .objects
+                .iter()
+                .filter(stale)
+                .map(|(key, _)| key.clone())
+                .collect();
+            let drop_one = |key: ObjectKey| {
+                let old = self.take(state, &key);
+                Change {
+                    key,
+                    old,
+                    new: None,
+                }
+            };
+            keys.into_iter().map(drop_one).collect::<Vec<_>>()
+        });
+        let mut changes = gone;
+        changes.extend(objects.into_iter().filter_map(|object| self.upsert(object)));
+        changes
+    }
+
+    fn put(&self, state: &mut State<K>, key: &ObjectKey, object: Arc<K>) {
+        self.take(state, key);
+        for value in (self.index_of)(&object) {
+            state.index.entry(value).or_default().insert(key.clone());
+        }
+        state.objects.insert(key.clone(), object);
+    }
+
+    fn take(&self, state: &mut State<K>, key: &ObjectKey) -> Option<Arc<K>> {
+        let object = state.objects.remove(key)?;
+        for value in (self.index_of)(&object) {
+            if let Some(keys) = state.index.get_mut(&value) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    state.index.remove(&value);
+                }
+            }
+        }
+        Some(object)
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&State<K>) -> T) -> T {
+        look(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut State<K>) -> T) -> T {
+        change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The version of an object as a number; `None` sorts before every number.
+#[must_use]
+pub fn version<K: Resource>(object: &K) -> Option<u64> {
+    object
+        .meta()
+        .resource_version
+        .as_deref()
+        .and_then(|version| version.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::ObjectMeta;
+
+    use super::*;
+
+    fn object(name: &str, version: u64, label: &str) -> ConfigMap {
+        let labels = BTreeMap::from([("app".to_owned(), label.to_owned())]);
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(name.into()),
+                namespace: Some("ns".into()),
+                resource_version: Some(version.to_string()),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        }
+    }
+
+    fn cache() -> Cache<ConfigMap> {
+        Cache::new(|object: &ConfigMap| object.labels().get("app").cloned().into_iter().collect())
+    }
+
+    #[test]
+    fn an_older_event_does_not_undo_an_own_write() {
+        let cache = cache();
+        assert!(cache.upsert(object("a", 7, "new")).is_some());
+        assert!(cache.upsert(object("a", 5, "old")).is_none());
+        assert!(cache.remove(&object("a", 6, "old")).is_none());
+        assert_eq!(cache.by_index("new").len(), 1);
+        assert!(cache.remove(&object("a", 8, "new")).is_some());
+        assert!(cache.by_index("new").is_empty());
+    }
+
+    #[test]
+    fn a_list_drops_what_is_gone_and_keeps_what_is_newer() {
+        let cache = cache();
+        cache.upsert(object("gone", 3, "x"));
+        cache.upsert(object("own", 12, "x"));
+        let changes = cache.replace(vec![object("kept", 4, "x")], Some(10));
+        let gone: Vec<_> = changes
+            .iter()
+            .filter(|change| change.new.is_none())
+            .map(|change| &change.key.name)
+            .collect();
+        assert_eq!(gone, ["gone"]);
+        let names: Vec<_> = cache
+            .by_index("x")
+            .iter()
+            .map(|object| object.name_any())
+            .collect();
+        assert_eq!(names, ["kept", "own"]);
+    }
+}

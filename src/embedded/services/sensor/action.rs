@@ -1,0 +1,254 @@
+//! What a trigger does once its condition is met: build the object, create it, and tell the log how it went.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::super::backoff::Backoff;
+use super::super::log::Logger;
+use super::super::metrics::{Metric, Metrics};
+use super::super::tasks::Tasks;
+use super::k8s;
+use super::spec::{Sensor, Trigger};
+use crate::sensor::parameters::Events;
+use crate::sensor::trigger::{self, Operation, TriggerError};
+
+/// Requests that may be saved up while nothing happens.
+const SLACK: u32 = 10;
+
+/// Carries out the triggers of one Sensor.
+pub(super) struct Actions {
+    sensor: Arc<Sensor>,
+    client: kube::Client,
+    log: Logger,
+    metrics: Metrics,
+    tasks: Tasks,
+    limits: HashMap<String, Mutex<Limit>>,
+}
+
+impl Actions {
+    pub(super) fn new(
+        sensor: Arc<Sensor>,
+        client: kube::Client,
+        log: Logger,
+        metrics: Metrics,
+        tasks: Tasks,
+    ) -> Actions {
+        let limits = sensor
+            .triggers
+            .iter()
+            .filter_map(|trigger| {
+                let limit = Limit::new(trigger.rate?);
+                Some((trigger.name.clone(), Mutex::new(limit)))
+            })
+            .collect();
+        Actions {
+            sensor,
+            client,
+            log,
+            metrics,
+            tasks,
+            limits,
+        }
+    }
+
+    /// Acts on events; when it answers, their message may be acknowledged, whatever came of it.
+    pub(super) async fn act(self: &Arc<Self>, trigger: &Arc<Trigger>, events: Events) {
+        if !trigger.at_least_once {
+            self.start(trigger, events);
+            return;
+        }
+        let log = self.log.with("triggerName", trigger.name.as_str());
+        let once = Backoff {
+            steps: 1,
+            ..Backoff::DEFAULT
+        };
+        let retry = trigger.retry.clone().unwrap_or(Ok(once));
+        let Err(error) = self.with_retries(retry, trigger, &events).await else {
+            return;
+        };
+        log.warn(&format!("failed to trigger actions, {error}"), &[]);
+        self.count(Metric::ActionRetriesFailed, &trigger.name);
+        let Some(dlq) = &trigger.dlq else { return };
+        log.debug("invoking dlqTrigger", &[]);
+        if !dlq.at_least_once {
+            self.start(dlq, events);
+            return;
+        }
+        let retry = dlq.retry.clone().unwrap_or(Ok(once));
+        if let Err(error) = self.with_retries(retry, dlq, &events).await {
+            log.error(&format!("failed to trigger dlqTrigger, {error}"), &[]);
+            self.count(Metric::ActionRetriesFailed, &dlq.name);
+        }
+    }
+
+    async fn with_retries(
+        &self,
+        retry: Result<Backoff, String>,
+        trigger: &Trigger,
+        events: &Events,
+    ) -> Result<(), String> {
+        retry?.retry(|| self.once(trigger, events)).await
+    }
+
+    /// Acts in the background: at most once, and a failure loses the event.
+    fn start(self: &Arc<Self>, trigger: &Arc<Trigger>, events: Events) {
+        let (actions, trigger) = (Arc::clone(self), Arc::clone(trigger));
+        self.tasks.spawn(async move {
+            if let Err(error) = actions.once(&trigger, &events).await {
+                actions.count(Metric::ActionRetriesFailed, &trigger.name);
+                let fields = [
+                    ("error", error.into()),
+                    ("triggerName", trigger.name.as_str().into()),
+                ];
+                actions.log.error("Failed to execute a trigger", &fields);
+            }
+        });
+    }
+
+    async fn once(&self, trigger: &Trigger, events: &Events) -> Result<(), String> {
+        if let Some(limit) = self.limits.get(&trigger.name) {
+            limit.lock().await.take().await;
+        }
+        let names: Value = events.keys().map(String::as_str).collect();
+        let ids: Value = events.values().map(|event| event.id.as_str()).collect();
+        let by = [("triggeredBy", names), ("triggeredByEvents", ids)];
+        let name = trigger.name.as_str();
+        match self.execute(trigger, events).await {
+            Ok(()) => {
+                let [names, ids] = by;
+                let log = self
+                    .log
+                    .with("triggerName", name)
+                    .with("triggerType", k8s::TRIGGER_TYPE);
+                log.info(
+                    &format!("Successfully processed trigger '{name}'"),
+                    &[names, ids],
+                );
+                self.count(Metric::ActionTriggered, name);
+                Ok(())
+            }
+            Err(error) => {
+                let [names, ids] = by;
+                let fields = [
+                    ("error", error.as_str().into()),
+                    ("triggerName", name.into()),
+                    names,
+                    ids,
+                ];
+                self.log.error("Failed to execute a trigger", &fields);
+                self.count(Metric::ActionFailed, name);
+                Err(error)
+            }
+        }
+    }
+
+    async fn execute(&self, trigger: &Trigger, events: &Events) -> Result<(), String> {
+        let log = self.log.with("triggerName", trigger.name.as_str());
+        log.debug("resolving the trigger implementation", &[]);
+        let sensor = &self.sensor;
+        let submission = trigger::build(
+            &trigger.value,
+            &sensor.name,
+            &sensor.namespace,
+            events,
+            Timestamp::now(),
+        );
+        let submission = submission.map_err(|error| match error {
+            TriggerError::Operation(_) => format!("failed to execute trigger, {error}"),
+            other => other.to_string(),
+        })?;
+        if submission.operation != Operation::Create {
+            let operation = format!("{:?}", submission.operation).to_lowercase();
+            return Err(format!(
+                "failed to execute trigger, eventlab: operation {operation} is not supported"
+            ));
+        }
+        log.debug("executing the trigger resource", &[]);
+        log.with("triggerType", k8s::TRIGGER_TYPE)
+            .info("creating the object...", &[]);
+        k8s::create(&self.client, &submission)
+            .await
+            .map_err(|error| format!("failed to execute trigger, {error}"))?;
+        log.debug("trigger resource successfully executed", &[]);
+        Ok(())
+    }
+
+    fn count(&self, metric: Metric, trigger: &str) {
+        self.metrics.add(metric, [&self.sensor.name, trigger], 1);
+    }
+
+    /// Makes the counters of a trigger appear.
+    pub(super) fn show_counters(&self, trigger: &str) {
+        for metric in [
+            Metric::ActionTriggered,
+            Metric::ActionFailed,
+            Metric::ActionRetriesFailed,
+        ] {
+            self.metrics.add(metric, [&self.sensor.name, trigger], 0);
+        }
+    }
+}
+
+/// `rateLimit`: a leaky bucket that lets a burst through after a pause.
+struct Limit {
+    per_request: Duration,
+    last: Option<Instant>,
+    /// Seconds to wait; below zero what was saved up.
+    owed: f64,
+}
+
+impl Limit {
+    fn new(per_request: Duration) -> Limit {
+        Limit {
+            per_request,
+            last: None,
+            owed: 0.0,
+        }
+    }
+
+    async fn take(&mut self) {
+        let wait = self.wait(Instant::now());
+        tokio::time::sleep(wait).await;
+    }
+
+    fn wait(&mut self, now: Instant) -> Duration {
+        let Some(last) = self.last.replace(now) else {
+            return Duration::ZERO;
+        };
+        let per_request = self.per_request.as_secs_f64();
+        self.owed += per_request - now.saturating_duration_since(last).as_secs_f64();
+        self.owed = self.owed.max(-per_request * f64::from(SLACK));
+        let wait = Duration::try_from_secs_f64(self.owed.max(0.0)).unwrap_or(Duration::ZERO);
+        if !wait.is_zero() {
+            self.last = now.checked_add(wait);
+            self.owed = 0.0;
+        }
+        wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_limit_spaces_requests_and_saves_up_ten() {
+        let mut limit = Limit::new(Duration::from_secs(1));
+        let start = Instant::now();
+        assert_eq!(limit.wait(start), Duration::ZERO);
+        assert_eq!(limit.wait(start), Duration::from_secs(1));
+        assert_eq!(
+            limit.wait(start + Duration::from_secs(1)),
+            Duration::from_secs(1)
+        );
+        let later = start + Duration::from_secs(3600);
+        let waits = (0..14).filter(|_| limit.wait(later).is_zero()).count();
+        assert_eq!(waits, 11, "the one of now and ten saved up");
+    }
+}

@@ -1,0 +1,440 @@
+//! The Sensor object as this service needs it, and what it cannot do with it.
+//!
+//! Whatever is not supported is named and its trigger is left alone: a wrong verdict would teach something wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::super::backoff::Backoff;
+use super::super::environment::StartError;
+use super::super::go_duration;
+use crate::sensor::Filter;
+use crate::sensor::parameters::{ParameterError, Parameters};
+use crate::sensor::validate::{self, Condition, Invalid};
+
+/// Trigger types of upstream that this service does not have.
+const OTHER_TRIGGERS: [&str; 13] = [
+    "argoWorkflow",
+    "http",
+    "awsLambda",
+    "custom",
+    "kafka",
+    "nats",
+    "slack",
+    "openWhisk",
+    "log",
+    "azureEventHubs",
+    "pulsar",
+    "azureServiceBus",
+    "email",
+];
+/// Fields of a dependency that its hash covers.
+const HASHED: [&str; 6] = [
+    "name",
+    "eventSourceName",
+    "eventName",
+    "filters",
+    "transform",
+    "filtersLogicalOperator",
+];
+
+/// A Sensor.
+#[derive(Debug)]
+pub(super) struct Sensor {
+    pub name: String,
+    pub namespace: String,
+    pub dependencies: Vec<Arc<Dependency>>,
+    pub triggers: Vec<Arc<Trigger>>,
+}
+
+/// One dependency.
+#[derive(Debug)]
+pub(super) struct Dependency {
+    pub name: String,
+    pub source: String,
+    pub event: String,
+    /// The filter, or why it cannot be judged here.
+    pub filter: Result<Filter, String>,
+    /// Changes when the definition does.
+    pub hash: u64,
+}
+
+impl Dependency {
+    /// The bus subject of its events.
+    pub(super) fn subject(&self) -> String {
+        format!("default.{}.{}", self.source, self.event)
+    }
+}
+
+/// One trigger.
+#[derive(Debug)]
+pub(super) struct Trigger {
+    pub name: String,
+    pub conditions: String,
+    pub at_least_once: bool,
+    /// `retryStrategy`, or why it cannot be read.
+    pub retry: Option<Result<Backoff, String>>,
+    /// Time of one request under `rateLimit`.
+    pub rate: Option<Duration>,
+    pub dlq: Option<Arc<Trigger>>,
+    /// The entry of `spec.triggers`.
+    pub value: Value,
+    /// Why this trigger cannot be carried out here.
+    pub refused: Option<String>,
+}
+
+impl Sensor {
+    pub(super) fn parse(object: &Value) -> Result<Sensor, StartError> {
+        if let Err(Invalid::Decode(error)) =
+            validate::validate(object, &Value::Null, jiff::Timestamp::now())
+        {
+            return Err(StartError(format!(
+                "failed to unmarshal sensor object: {error}"
+            )));
+        }
+        let spec = object.get("spec");
+        let name = text(object.get("metadata"), "name");
+        if name.is_empty() {
+            return Err(StartError(
+                "failed to unmarshal sensor object: it has no name".to_owned(),
+            ));
+        }
+        Ok(Sensor {
+            name,
+            namespace: text(object.get("metadata"), "namespace"),
+            dependencies: list(spec, "dependencies")
+                .map(|value| Arc::new(Dependency::parse(value)))
+                .collect(),
+            triggers: list(spec, "triggers")
+                .map(|value| Arc::new(Trigger::parse(value)))
+                .collect(),
+        })
+    }
+
+    pub(super) fn dependency(&self, name: &str) -> Option<&Arc<Dependency>> {
+        // Of several with one name the last counts, as in upstream's map.
+        self.dependencies
+            .iter()
+            .rev()
+            .find(|dependency| dependency.name == name)
+    }
+}
+
+/// What of a Sensor this program cannot carry out; `None` when it can carry out all of it.
+pub(super) fn unsupported(object: &Value) -> Option<(Condition, String)> {
+    let sensor = Sensor::parse(object).ok()?;
+    let said = |text: &str| {
+        let text = text.strip_prefix("eventlab: ").unwrap_or(text);
+        format!("eventlab: {text}")
+    };
+    let dependency = sensor.dependencies.iter().find_map(|dependency| {
+        let reason = dependency.filter.as_ref().err()?;
+        let text = format!("dependency {}: {reason}", dependency.name);
+        Some((Condition::DependenciesProvided, said(&text)))
+    });
+    let trigger = || {
+        sensor.triggers.iter().find_map(|trigger| {
+            let reason = trigger.refused.as_ref()?;
+            let text = format!("trigger {}: {reason}", trigger.name);
+            Some((Condition::TriggersProvided, said(&text)))
+        })
+    };
+    dependency.or_else(trigger)
+}
+
+impl Dependency {
+    fn parse(value: &Value) -> Dependency {
+        let operator = text(Some(value), "filtersLogicalOperator");
+        let filter = match set(value, "transform") {
+            Some(_) => Err("transform is not supported".to_owned()),
+            None => {
+                Filter::compile(value.get("filters"), &operator).map_err(|error| error.to_string())
+            }
+        };
+        Dependency {
+            name: text(Some(value), "name"),
+            source: text(Some(value), "eventSourceName"),
+            event: text(Some(value), "eventName"),
+            filter,
+            hash: hash(value),
+        }
+    }
+}
+
+impl Trigger {
+    fn parse(value: &Value) -> Trigger {
+        let template = value.get("template");
+        let (rate, rate_refused) = rate(value);
+        let at_least_once = value.get("atLeastOnce").and_then(Value::as_bool);
+        let dlq = set(value, "dlqTrigger").map(|dlq| Arc::new(Trigger::parse(dlq)));
+        let dlq_refused = dlq.as_ref().and_then(|dlq| {
+            let reason = dlq.refused.as_ref()?;
+            Some(format!("dlqTrigger: {reason}"))
+        });
+        Trigger {
+            name: text(template, "name"),
+            conditions: text(template, "conditions"),
+            at_least_once: at_least_once.unwrap_or(false),
+            retry: set(value, "retryStrategy").map(backoff),
+            rate,
+            dlq,
+            refused: refuse(value, template).or(rate_refused).or(dlq_refused),
+            value: value.clone(),
+        }
+    }
+}
+
+/// Why a trigger cannot be carried out.
+fn refuse(trigger: &Value, template: Option<&Value>) -> Option<String> {
+    let Some(template) = template else {
+        return Some("it has no template".to_owned());
+    };
+    if let Some(kind) = OTHER_TRIGGERS
+        .iter()
+        .find(|kind| set(template, kind).is_some())
+    {
+        return Some(format!("trigger type {kind} is not supported, use k8s"));
+    }
+    let Some(k8s) = set(template, "k8s") else {
+        return Some("it has no k8s".to_owned());
+    };
+    if list(Some(template), "conditionsReset").next().is_some() {
+        return Some("conditionsReset is not supported".to_owned());
+    }
+    if trigger.pointer("/policy/k8s/labels").is_some_and(present) {
+        return Some("policy.k8s is not supported".to_owned());
+    }
+    let operation = text(Some(k8s), "operation");
+    if !matches!(operation.as_str(), "" | "create") {
+        return Some(format!(
+            "operation {operation} is not supported, use create"
+        ));
+    }
+    let source = k8s.get("source").and_then(Value::as_object);
+    let other = source.and_then(|source| {
+        source
+            .iter()
+            .find(|(kind, value)| kind.as_str() != "resource" && present(value))
+    });
+    if let Some((other, _)) = other {
+        return Some(format!("source.{other} is not supported, use resource"));
+    }
+    let lists = [trigger.get("parameters"), k8s.get("parameters")];
+    lists
+        .into_iter()
+        .flatten()
+        .find_map(|list| match Parameters::decode(list) {
+            Err(error @ ParameterError::Unsupported(_)) => Some(error.to_string()),
+            _ => None,
+        })
+}
+
+fn backoff(value: &Value) -> Result<Backoff, String> {
+    let invalid =
+        |what: &str| format!("failed after retries: invalid backoff configuration, {what}");
+    let steps = value.get("steps").and_then(Value::as_u64).unwrap_or(0);
+    let duration = match value.get("duration").filter(|value| present(value)) {
+        None => Backoff::DEFAULT.duration,
+        Some(Value::String(text)) => go_duration::parse(text)
+            .ok_or_else(|| invalid(&format!("time: invalid duration {text:?}")))?,
+        Some(number) => Duration::from_nanos(number.as_u64().unwrap_or(0)),
+    };
+    let amount = |name: &str, default: f64| match value.get(name).filter(|value| present(value)) {
+        None => Ok(default),
+        Some(Value::String(text)) => text
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
+            .ok_or_else(|| invalid(&format!("invalid {name}"))),
+        Some(number) => Ok(number.as_f64().unwrap_or(default)),
+    };
+    Ok(Backoff {
+        steps: match u32::try_from(steps) {
+            Ok(0) => Backoff::DEFAULT.steps,
+            Ok(steps) => steps,
+            Err(_) => u32::MAX,
+        },
+        duration,
+        factor: amount("factor", Backoff::DEFAULT.factor)?,
+        jitter: amount("jitter", Backoff::DEFAULT.jitter)?,
+    })
+}
+
+fn rate(trigger: &Value) -> (Option<Duration>, Option<String>) {
+    let Some(limit) = set(trigger, "rateLimit") else {
+        return (None, None);
+    };
+    let unit = match text(Some(limit), "unit").as_str() {
+        "Minute" => 60,
+        "Hour" => 3600,
+        _ => 1,
+    };
+    let requests = limit.get("requestsPerUnit").and_then(Value::as_u64);
+    match requests
+        .and_then(|requests| u32::try_from(requests).ok())
+        .filter(|requests| *requests > 0)
+    {
+        Some(requests) => (Some(Duration::from_secs(unit) / requests), None),
+        None => (
+            None,
+            Some("rateLimit needs requestsPerUnit of at least 1".to_owned()),
+        ),
+    }
+}
+
+fn text(owner: Option<&Value>, field: &str) -> String {
+    owner
+        .and_then(|owner| owner.get(field))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn list<'v>(owner: Option<&'v Value>, field: &str) -> impl Iterator<Item = &'v Value> {
+    owner
+        .and_then(|owner| owner.get(field))
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|value| present(value))
+}
+
+fn set<'v>(owner: &'v Value, field: &str) -> Option<&'v Value> {
+    owner.get(field).filter(|value| present(value))
+}
+
+fn present(value: &Value) -> bool {
+    !value.is_null()
+}
+
+/// A hash of the definition: absent and empty fields count alike, the order of keys does not.
+fn hash(dependency: &Value) -> u64 {
+    let fields = HASHED
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), dependency.get(name)?.clone())));
+    let canonical = canonical(&Value::Object(fields.collect())).to_string();
+    // FNV-1a, 64 bits.
+    canonical
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields
+                .iter()
+                .filter(|(_, value)| !is_empty(value))
+                .map(|(key, value)| (key.clone(), canonical(value)))
+                .collect();
+            fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+            Value::Object(fields.into_iter().collect::<Map<_, _>>())
+        }
+        Value::Array(items) => items.iter().map(canonical).collect(),
+        other => other.clone(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn trigger(extra: &Value) -> Trigger {
+        let mut trigger = json!({"template": {"name": "t", "k8s": {"source": {"resource": {"kind": "Workflow"}}}}});
+        for (key, value) in extra.as_object().unwrap() {
+            trigger[key] = value.clone();
+        }
+        Trigger::parse(&trigger)
+    }
+
+    #[test]
+    fn a_hash_follows_the_definition_and_nothing_else() {
+        let hash = |value: Value| Dependency::parse(&value).hash;
+        let base = hash(
+            json!({"name": "a", "eventSourceName": "s", "eventName": "e", "filters": {"data": [{"path": "x"}]}}),
+        );
+        let same = json!({"eventName": "e", "name": "a", "filters": {"exprs": [], "data": [{"type": "", "path": "x"}]},
+            "eventSourceName": "s", "transform": null, "comment": "ignored"});
+        assert_eq!(base, hash(same));
+        assert_ne!(
+            base,
+            hash(
+                json!({"name": "a", "eventSourceName": "s", "eventName": "e", "filters": {"data": [{"path": "y"}]}})
+            )
+        );
+        assert_ne!(
+            base,
+            hash(json!({"name": "a", "eventSourceName": "s", "eventName": "e"}))
+        );
+    }
+
+    #[test]
+    fn a_retry_strategy_has_upstreams_defaults() {
+        assert_eq!(trigger(&json!({})).retry, None);
+        assert_eq!(
+            trigger(&json!({"retryStrategy": {}})).retry,
+            Some(Ok(Backoff::DEFAULT))
+        );
+        let given =
+            json!({"retryStrategy": {"steps": 3, "duration": "2s", "factor": "1.5", "jitter": 0}});
+        let wanted = Backoff {
+            steps: 3,
+            duration: Duration::from_secs(2),
+            factor: 1.5,
+            jitter: 0.0,
+        };
+        assert_eq!(trigger(&given).retry, Some(Ok(wanted)));
+        let bad = trigger(&json!({"retryStrategy": {"duration": "soon"}})).retry;
+        assert!(bad.unwrap().is_err());
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        let template = |template: Value| trigger(&json!({"template": template})).refused.unwrap();
+        let resource = json!({"resource": {"kind": "Workflow"}});
+        assert!(
+            template(json!({"name": "t", "argoWorkflow": {"operation": "submit"}}))
+                .contains("argoWorkflow")
+        );
+        assert!(
+            template(json!({"name": "t", "k8s": {"operation": "update", "source": resource}}))
+                .contains("update")
+        );
+        assert!(
+            template(json!({"name": "t", "k8s": {"source": {"git": {}}}})).contains("source.git")
+        );
+        let reset = json!({"name": "t", "k8s": {"source": resource}, "conditionsReset": [{}]});
+        assert!(template(reset).contains("conditionsReset"));
+        let policy = json!({"policy": {"k8s": {"labels": {"a": "b"}}}});
+        assert!(trigger(&policy).refused.unwrap().contains("policy"));
+        assert_eq!(trigger(&json!({})).refused, None);
+    }
+
+    #[test]
+    fn a_rate_is_the_time_of_one_request() {
+        let rate = |value: Value| trigger(&json!({"rateLimit": value})).rate;
+        assert_eq!(
+            rate(json!({"requestsPerUnit": 4})),
+            Some(Duration::from_millis(250))
+        );
+        assert_eq!(
+            rate(json!({"unit": "Minute", "requestsPerUnit": 6})),
+            Some(Duration::from_secs(10))
+        );
+    }
+}

@@ -1,0 +1,299 @@
+//! Owns a session's state and its files; the screen and the shell drive it.
+//!
+//! Messages come in through [`Driver::tell`] (the learner's) and [`Driver::next`] with [`Driver::take`] (the work's). Journal
+//! and checkpoint are written here, in the order in which the state machine asks for them, before any work starts.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::facts::Place;
+use super::observer::{Observer, Record};
+use super::work::{Job, Patience, Worker};
+use crate::cluster::{Cluster, Drift, Fingerprint};
+use crate::evidence::journal::IntentAction;
+use crate::evidence::{Entry, Fact};
+use crate::lab::Catalog;
+use crate::session::files::Opened;
+use crate::session::files::WorkingCopies;
+use crate::session::{Context, Effect, FilesError, Message, SessionFiles, State};
+
+/// Why a session cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    #[error(transparent)]
+    Files(#[from] FilesError),
+}
+
+/// Something that the work has to say.
+#[derive(Debug)]
+pub struct Incoming {
+    /// `None` for what is true whatever was cancelled.
+    generation: Option<u64>,
+    message: Message,
+}
+
+/// Owns the state of a session.
+pub struct Driver {
+    state: State,
+    files: Arc<Mutex<SessionFiles>>,
+    copies: WorkingCopies,
+    catalog: Arc<Catalog>,
+    jobs: mpsc::UnboundedSender<Job>,
+    messages: mpsc::UnboundedReceiver<(u64, Message)>,
+    facts: mpsc::UnboundedReceiver<Vec<Fact>>,
+    generation: u64,
+    cancel: CancellationToken,
+}
+
+/// Appends facts to the journal and hands them on.
+struct Recorder {
+    files: Arc<Mutex<SessionFiles>>,
+    facts: mpsc::UnboundedSender<Vec<Fact>>,
+}
+
+impl Record for Recorder {
+    fn record(&self, facts: Vec<Fact>) -> std::io::Result<Vec<Fact>> {
+        let mut files = lock(&self.files);
+        let mut written = Vec::with_capacity(facts.len());
+        for fact in facts {
+            match files
+                .append(Entry::Fact(fact))
+                .map_err(std::io::Error::other)?
+            {
+                Entry::Fact(fact) => written.push(fact),
+                other => tracing::error!(?other, "a fact came back as something else"),
+            }
+        }
+        // The driver is gone at the end of the session; the facts are on disk.
+        let _ = self.facts.send(written.clone());
+        Ok(written)
+    }
+}
+
+fn lock(files: &Mutex<SessionFiles>) -> MutexGuard<'_, SessionFiles> {
+    files.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Driver {
+    /// Takes up a session on a cluster. What was under way is looked up; nothing is sent again.
+    ///
+    /// # Errors
+    /// The session's files cannot be written.
+    pub async fn start(
+        opened: Opened,
+        cluster: Cluster,
+        catalog: Arc<Catalog>,
+        patience: Patience,
+    ) -> Result<Self, DriverError> {
+        let now = Timestamp::now();
+        let (state, effects) =
+            State::resume(opened.checkpoint, &opened.entries, catalog.labs(), now);
+        let copies = opened.files.copies();
+        let files = Arc::new(Mutex::new(opened.files));
+        let (facts_sender, facts) = mpsc::unbounded_channel();
+        let record = Arc::new(Recorder {
+            files: Arc::clone(&files),
+            facts: facts_sender,
+        });
+        let known: Vec<Fact> = opened
+            .entries
+            .iter()
+            .filter_map(|entry| {
+                if let Entry::Fact(fact) = entry {
+                    Some(fact.clone())
+                } else {
+                    None
+                }
+            })
+            .collect();
+        let observer = Arc::new(Observer::start(
+            cluster.clone(),
+            record,
+            &known,
+            sends(&opened.entries),
+        ));
+        let (jobs, receiver) = mpsc::unbounded_channel();
+        let (answers, messages) = mpsc::unbounded_channel();
+        let worker = Worker {
+            cluster: cluster.clone(),
+            catalog: Arc::clone(&catalog),
+            copies: copies.clone(),
+            observer,
+            messages: answers,
+            patience,
+        };
+        tokio::spawn(worker.run(receiver));
+        let mut driver = Self {
+            state,
+            files,
+            copies,
+            catalog,
+            jobs,
+            messages,
+            facts,
+            generation: 0,
+            cancel: CancellationToken::new(),
+        };
+        driver.carry_out(effects)?;
+        let drift = driver.drift(&cluster).await;
+        if !drift.is_empty() {
+            driver.tell(Message::Drift(drift))?;
+        }
+        Ok(driver)
+    }
+
+    /// The session as it stands.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The labs and their manifests.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Gives the state machine a message and carries out what it asks for.
+    ///
+    /// # Errors
+    /// Journal or checkpoint could not be written; nothing that depends on them was started.
+    pub fn tell(&mut self, message: Message) -> Result<(), DriverError> {
+        let context = Context {
+            now: Timestamp::now(),
+            id: random(),
+        };
+        let effects = self.state.update(message, &context);
+        self.carry_out(effects)
+    }
+
+    /// The next thing the work has to say; for ever pending when it has nothing.
+    pub async fn next(&mut self) -> Incoming {
+        tokio::select! {
+            // Facts first: an answer may rest on them.
+            biased;
+            Some(facts) = self.facts.recv() => Incoming { generation: None, message: Message::Facts(facts) },
+            Some((generation, message)) = self.messages.recv() => Incoming { generation: Some(generation), message },
+            else => std::future::pending().await,
+        }
+    }
+
+    /// Takes what the work said, unless it was cancelled meanwhile.
+    ///
+    /// # Errors
+    /// As [`Driver::tell`].
+    pub fn take(&mut self, incoming: Incoming) -> Result<(), DriverError> {
+        if incoming
+            .generation
+            .is_some_and(|generation| generation != self.generation)
+        {
+            return Ok(());
+        }
+        self.tell(incoming.message)
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) -> Result<(), DriverError> {
+        for effect in effects {
+            match effect {
+                Effect::Journal(entry) => {
+                    lock(&self.files).append(*entry)?;
+                }
+                Effect::Checkpoint => lock(&self.files).checkpoint(&self.state.checkpoint())?,
+                Effect::CancelWork => {
+                    self.generation += 1;
+                    std::mem::take(&mut self.cancel).cancel();
+                }
+                effect => {
+                    let job = Job {
+                        generation: self.generation,
+                        cancel: self.cancel.clone(),
+                        effect,
+                    };
+                    if self.jobs.send(job).is_err() {
+                        tracing::error!("nobody carries effects out any more");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How the cluster differs from what this lab had applied.
+    async fn drift(&self, cluster: &Cluster) -> Vec<String> {
+        let applied = self
+            .state
+            .progress_here()
+            .map(|lab| lab.fingerprints.clone())
+            .unwrap_or_default();
+        let mut lines = Vec::new();
+        for fingerprint in applied.iter().filter_map(|line| Fingerprint::parse(line)) {
+            let title = format!("{}/{}", fingerprint.kind, fingerprint.name);
+            match cluster.drift(&fingerprint).await {
+                Ok(Drift::None) => {}
+                Ok(Drift::Gone) => lines.push(format!("{title} is gone")),
+                Ok(Drift::Replaced) => lines.push(format!("{title} was deleted and made anew")),
+                Ok(Drift::Changed) => lines.push(format!("{title} was changed")),
+                Err(error) => tracing::warn!(%error, "looking for differences"),
+            }
+        }
+        lines
+    }
+
+    /// The lab's own text of a manifest; empty when there is none.
+    #[must_use]
+    pub fn original(&self, file: &str) -> String {
+        self.catalog.manifest(file).unwrap_or_default().to_owned()
+    }
+
+    /// The text of a working copy; `None` when there is none that can be read.
+    #[must_use]
+    pub fn copy_text(&self, file: &str) -> Option<String> {
+        self.copies.read(file).ok().flatten()
+    }
+
+    /// Where a working copy lies; it is made from the original when it is not there.
+    ///
+    /// # Errors
+    /// The copy cannot be written.
+    pub fn working_copy(&self, file: &str) -> Result<PathBuf, DriverError> {
+        Ok(self.copies.open(file, &self.original(file))?)
+    }
+
+    /// Replaces a working copy.
+    ///
+    /// # Errors
+    /// The copy cannot be written; the old one is still there then.
+    pub fn write_copy(&self, file: &str, text: &str) -> Result<(), DriverError> {
+        Ok(self.copies.write(file, text)?)
+    }
+}
+
+/// The traces of a journal and where they belong.
+fn sends(entries: &[Entry]) -> Vec<(String, Place)> {
+    let send = |entry: &Entry| match entry {
+        Entry::Intent(intent) => match &intent.action {
+            IntentAction::Send { probe } => {
+                let place = Place {
+                    lab: intent.lab.clone(),
+                    stage: intent.stage.clone(),
+                    attempt: intent.attempt,
+                    probe: Some(probe.clone()),
+                };
+                Some((intent.id.clone(), place))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    entries.iter().filter_map(send).collect()
+}
+
+fn random() -> u32 {
+    let bytes = uuid::Uuid::new_v4();
+    let [first, second, third, fourth, ..] = *bytes.as_bytes();
+    u32::from_le_bytes([first, second, third, fourth])
+}

@@ -1,0 +1,248 @@
+//! Values of a tree: numbers are floating point, nothing is converted but the other side of a text in `+`.
+
+use super::ExprError;
+use super::plan::{Node, Operator};
+use super::value::ExprValue;
+use crate::sensor::regex::Regex;
+
+/// Longest text that an expression may build, in bytes.
+const MAX_TEXT: usize = 16 << 20;
+
+/// Gives the values of names.
+pub(super) trait Names {
+    fn value(&self, name: &str) -> Option<ExprValue>;
+}
+
+/// A value, or a pattern that only `=~` can use.
+enum Side {
+    Value(ExprValue),
+    Pattern(Regex),
+}
+
+/// Evaluates a tree.
+pub(super) fn evaluate(node: &Node, names: &dyn Names) -> Result<ExprValue, ExprError> {
+    match node {
+        Node::Nothing => Ok(ExprValue::Nil),
+        Node::Literal(value) => Ok(value.clone()),
+        Node::Pattern(pattern) => Ok(ExprValue::Text(pattern.as_str().to_string())),
+        Node::Variable(name) => variable(name, names),
+        Node::Accessor(parts) => accessor(parts, names),
+        Node::Prefix(operator, operand) => prefix(*operator, evaluate(operand, names)?),
+        Node::Chain(first, rest) => {
+            let mut left = evaluate(first, names)?;
+            for (operator, right) in rest {
+                left = step(left, *operator, right, names)?;
+            }
+            Ok(left)
+        }
+    }
+}
+
+fn variable(name: &str, names: &dyn Names) -> Result<ExprValue, ExprError> {
+    names
+        .value(name)
+        .ok_or_else(|| ExprError::evaluate(format!("No parameter '{name}' found.")))
+}
+
+/// No value of an event is a Go struct, so an accessor always fails, in the words of its first step.
+fn accessor(parts: &[String], names: &dyn Names) -> Result<ExprValue, ExprError> {
+    let name = parts.first().map_or("", String::as_str);
+    variable(name, names)?;
+    let field = parts.get(1).map_or("", String::as_str);
+    Err(ExprError::evaluate(format!(
+        "Unable to access '{field}', '{name}' is not a struct"
+    )))
+}
+
+fn prefix(operator: Operator, value: ExprValue) -> Result<ExprValue, ExprError> {
+    match (operator, &value) {
+        (Operator::Negate, ExprValue::Number(number)) => Ok(ExprValue::Number(-number)),
+        (Operator::Invert, ExprValue::Bool(value)) => Ok(ExprValue::Bool(!value)),
+        (Operator::BitNot, ExprValue::Number(number)) => {
+            Ok(ExprValue::Number(!to_i64(*number) as f64))
+        }
+        _ => {
+            let symbol = operator.symbol();
+            Err(ExprError::evaluate(format!(
+                "Value '{value}' cannot be used with the prefix '{symbol}'"
+            )))
+        }
+    }
+}
+
+/// Applies one operator; the right side is evaluated only where the left one does not decide.
+fn step(
+    left: ExprValue,
+    operator: Operator,
+    right: &Node,
+    names: &dyn Names,
+) -> Result<ExprValue, ExprError> {
+    match (operator, &left) {
+        (Operator::And, ExprValue::Bool(false)) | (Operator::Or, ExprValue::Bool(true)) => {
+            return Ok(left);
+        }
+        (Operator::Then, ExprValue::Bool(false)) => return Ok(ExprValue::Nil),
+        (Operator::Else | Operator::Coalesce, value) if *value != ExprValue::Nil => {
+            return Ok(left);
+        }
+        _ => {}
+    }
+    let right = match right {
+        Node::Pattern(pattern) => Side::Pattern(pattern.clone()),
+        node => Side::Value(evaluate(node, names)?),
+    };
+    if matches!(operator, Operator::Matches | Operator::DiffersFrom) {
+        return matching(&left, operator, right);
+    }
+    let right = match right {
+        Side::Value(value) => value,
+        Side::Pattern(pattern) => ExprValue::Text(pattern.as_str().to_string()),
+    };
+    match operator {
+        Operator::Separate => Ok(separate(left, right)),
+        Operator::Else | Operator::Coalesce => Ok(right),
+        Operator::Then | Operator::And | Operator::Or => logical(&left, operator, right),
+        Operator::Equal => Ok(ExprValue::Bool(left == right)),
+        Operator::NotEqual => Ok(ExprValue::Bool(left != right)),
+        Operator::In => member(&left, &right),
+        Operator::Greater | Operator::Less | Operator::GreaterOrEqual | Operator::LessOrEqual => {
+            compare(&left, operator, &right)
+        }
+        Operator::Plus if left.is_text() || right.is_text() => concatenate(&left, &right),
+        _ => arithmetic(&left, operator, &right),
+    }
+}
+
+fn misused(value: &ExprValue, operator: Operator) -> ExprError {
+    let symbol = operator.symbol();
+    let (name, wanted) = match operator {
+        Operator::And | Operator::Or => ("logical operator", "bool"),
+        Operator::Then | Operator::Else | Operator::Coalesce => ("ternary operator", "bool"),
+        Operator::Greater | Operator::Less | Operator::GreaterOrEqual | Operator::LessOrEqual => {
+            ("comparator", "number")
+        }
+        Operator::Matches | Operator::DiffersFrom | Operator::In => ("comparator", "number"),
+        _ => ("modifier", "number"),
+    };
+    ExprError::evaluate(format!(
+        "Value '{value}' cannot be used with the {name} '{symbol}', it is not a {wanted}"
+    ))
+}
+
+fn separate(left: ExprValue, right: ExprValue) -> ExprValue {
+    match left {
+        ExprValue::List(mut items) => {
+            items.push(right);
+            ExprValue::List(items)
+        }
+        left => ExprValue::List(vec![left, right]),
+    }
+}
+
+fn logical(left: &ExprValue, operator: Operator, right: ExprValue) -> Result<ExprValue, ExprError> {
+    if !matches!(left, ExprValue::Bool(_)) {
+        return Err(misused(left, operator));
+    }
+    if operator != Operator::Then && !matches!(right, ExprValue::Bool(_)) {
+        return Err(misused(&right, operator));
+    }
+    // The left side did not decide, so the right one does.
+    Ok(right)
+}
+
+fn member(left: &ExprValue, right: &ExprValue) -> Result<ExprValue, ExprError> {
+    match right {
+        ExprValue::List(items) => Ok(ExprValue::Bool(items.contains(left))),
+        other => Err(misused(other, Operator::In)),
+    }
+}
+
+fn compare(
+    left: &ExprValue,
+    operator: Operator,
+    right: &ExprValue,
+) -> Result<ExprValue, ExprError> {
+    let order = match (left, right) {
+        (ExprValue::Number(left), ExprValue::Number(right)) => left.partial_cmp(right),
+        (ExprValue::Text(left), ExprValue::Text(right)) => Some(left.cmp(right)),
+        _ => return Err(misused(left, operator)),
+    };
+    let holds = order.is_some_and(|order| match operator {
+        Operator::Greater => order.is_gt(),
+        Operator::Less => order.is_lt(),
+        Operator::GreaterOrEqual => order.is_ge(),
+        _ => order.is_le(),
+    });
+    Ok(ExprValue::Bool(holds))
+}
+
+fn matching(left: &ExprValue, operator: Operator, right: Side) -> Result<ExprValue, ExprError> {
+    let ExprValue::Text(text) = left else {
+        return Err(misused(left, operator));
+    };
+    let pattern = match right {
+        Side::Pattern(pattern) => pattern,
+        Side::Value(ExprValue::Text(pattern)) => Regex::new(&pattern).map_err(|error| {
+            ExprError::evaluate(format!(
+                "Unable to compile regexp pattern '{pattern}': {error}"
+            ))
+        })?,
+        Side::Value(other) => return Err(misused(&other, operator)),
+    };
+    let matched = pattern.is_match(text.as_bytes());
+    Ok(ExprValue::Bool(matched == (operator == Operator::Matches)))
+}
+
+fn concatenate(left: &ExprValue, right: &ExprValue) -> Result<ExprValue, ExprError> {
+    let text = format!("{left}{right}");
+    if text.len() > MAX_TEXT {
+        return Err(ExprError::evaluate(
+            "Text is longer than 16 MiB; join less text".to_string(),
+        ));
+    }
+    Ok(ExprValue::Text(text))
+}
+
+fn arithmetic(
+    left: &ExprValue,
+    operator: Operator,
+    right: &ExprValue,
+) -> Result<ExprValue, ExprError> {
+    let (a, b) = match (left.as_number(), right.as_number()) {
+        (Some(a), Some(b)) => (a, b),
+        // `+` looks at both sides together and names the left one.
+        (Some(_), None) if operator != Operator::Plus => return Err(misused(right, operator)),
+        _ => return Err(misused(left, operator)),
+    };
+    Ok(ExprValue::Number(match operator {
+        Operator::Plus => a + b,
+        Operator::Minus => a - b,
+        Operator::Multiply => a * b,
+        Operator::Divide => a / b,
+        Operator::Modulus => a % b,
+        Operator::Exponent => a.powf(b),
+        Operator::BitAnd => (to_i64(a) & to_i64(b)) as f64,
+        Operator::BitOr => (to_i64(a) | to_i64(b)) as f64,
+        Operator::BitXor => (to_i64(a) ^ to_i64(b)) as f64,
+        Operator::ShiftLeft => shift(a, b, u64::checked_shl),
+        _ => shift(a, b, u64::checked_shr),
+    }))
+}
+
+fn shift(value: f64, by: f64, shift: fn(u64, u32) -> Option<u64>) -> f64 {
+    let by = u32::try_from(to_u64(by)).unwrap_or(u32::MAX);
+    shift(to_u64(value), by).unwrap_or(0) as f64
+}
+
+/// Go's conversion on amd64: what does not fit becomes the smallest number.
+fn to_i64(number: f64) -> i64 {
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
+    if fits { number as i64 } else { i64::MIN }
+}
+
+fn to_u64(number: f64) -> u64 {
+    if number < 9_223_372_036_854_775_808.0 {
+        return to_i64(number) as u64;
+    }
+    (to_i64(number - 9_223_372_036_854_775_808.0) as u64) ^ (1 << 63)
+}

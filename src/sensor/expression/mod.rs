@@ -1,0 +1,79 @@
+//! Expressions of `filters.exprs`: the language of govaluate at the commit that Argo Events uses.
+//!
+//! Called from above: [`Expression::parse`] and [`Expression::evaluate`]. Error texts are govaluate's.
+
+mod evaluate;
+mod grammar;
+mod lexer;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::collections::HashMap;
+
+use evaluate::Names;
+use plan::Node;
+pub use value::ExprValue;
+
+/// Longest expression, in bytes.
+const MAX_LENGTH: usize = 64 << 10;
+
+/// Why an expression has no value; `Display` is govaluate's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExprError {
+    /// The text is no expression.
+    #[error("{0}")]
+    Parse(String),
+    /// It has no value for these names.
+    #[error("{0}")]
+    Evaluate(String),
+}
+
+impl ExprError {
+    fn parse(text: impl Into<String>) -> Self {
+        Self::Parse(text.into())
+    }
+
+    fn evaluate(text: impl Into<String>) -> Self {
+        Self::Evaluate(text.into())
+    }
+}
+
+/// A parsed expression.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    root: Node,
+}
+
+impl Names for HashMap<String, ExprValue> {
+    fn value(&self, name: &str) -> Option<ExprValue> {
+        self.get(name).cloned()
+    }
+}
+
+impl Expression {
+    /// Parses an expression.
+    ///
+    /// # Errors
+    /// [`ExprError::Parse`]. Longer than 64 KiB or deeper than 64 parentheses is refused, though govaluate takes it.
+    pub fn parse(text: &str) -> Result<Self, ExprError> {
+        if text.len() > MAX_LENGTH {
+            return Err(ExprError::parse(format!(
+                "Expression is longer than {MAX_LENGTH} bytes; shorten it"
+            )));
+        }
+        let tokens = lexer::tokens(text)?;
+        grammar::check(&tokens)?;
+        let root = plan::plan(&tokens)?;
+        Ok(Self { root })
+    }
+
+    /// Evaluates with values for names.
+    ///
+    /// # Errors
+    /// [`ExprError::Evaluate`] for a name without a value, a wrong type, a pattern that does not compile.
+    pub fn evaluate(&self, variables: &HashMap<String, ExprValue>) -> Result<ExprValue, ExprError> {
+        evaluate::evaluate(&self.root, variables)
+    }
+}

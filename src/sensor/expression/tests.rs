@@ -1,0 +1,74 @@
+//! Limits, and expressions at random.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::{ExprError, ExprValue, Expression};
+
+fn variables() -> HashMap<String, ExprValue> {
+    HashMap::from([
+        ("a".to_string(), ExprValue::Number(5.0)),
+        ("s".to_string(), ExprValue::Text("str".to_string())),
+        ("b".to_string(), ExprValue::Bool(true)),
+        ("n".to_string(), ExprValue::Nil),
+        ("big".to_string(), ExprValue::Text("x".repeat(1 << 20))),
+    ])
+}
+
+fn value(text: &str) -> Result<ExprValue, ExprError> {
+    Expression::parse(text)?.evaluate(&variables())
+}
+
+#[test]
+fn operators_of_one_level_go_from_left_to_right() {
+    assert_eq!(value("2 ** 3 ** 2"), Ok(ExprValue::Number(64.0)));
+    assert_eq!(value("10 - (4 - 3) - 2"), Ok(ExprValue::Number(7.0)));
+    assert_eq!(value("b ? 'x' : n"), Ok(ExprValue::Text("x".to_string())));
+    assert_eq!(value("s =~ 's' + 'tr'"), Ok(ExprValue::Bool(true)));
+}
+
+#[test]
+fn long_expressions_need_no_stack() {
+    let sum = format!("1{}", " + 1".repeat(10_000));
+    assert_eq!(value(&sum), Ok(ExprValue::Number(10_001.0)));
+    let nested = format!("{}1{}", "(".repeat(60), ")".repeat(60));
+    assert_eq!(value(&nested), Ok(ExprValue::Number(1.0)));
+    let deep = format!("{}1{}", "(".repeat(20_000), ")".repeat(20_000));
+    assert!(matches!(value(&deep), Err(ExprError::Parse(_))));
+    assert!(matches!(
+        value(&"1".repeat(100_000)),
+        Err(ExprError::Parse(_))
+    ));
+}
+
+#[test]
+fn texts_do_not_grow_without_bound() {
+    let joined = format!("big{}", " + big".repeat(5000));
+    assert!(matches!(value(&joined), Err(ExprError::Evaluate(_))));
+}
+
+#[test]
+fn odd_ends_are_errors() {
+    for text in [
+        "a\\", "[a", "'a", "a.", ".", "0x", "a.b.", "(1 +)", "(-)", "1 ? : 2", "[", "\\",
+    ] {
+        assert!(value(text).is_err(), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in any::<String>()) {
+        let _ = value(&text);
+    }
+
+    #[test]
+    fn no_expression_panics(parts in proptest::collection::vec(proptest::sample::select(vec![
+        "a", "s", "b", "n", "1", "2.5", "'x'", "\"2024-01-01\"", "true", "(", ")", "[a]", ",", "?", ":", "??", "&&", "||", "==",
+        "!=", "<", ">=", "=~", "!~", "in", "&", "|", "^", "<<", ">>", "+", "-", "*", "/", "%", "**", "!", "~", "a.B", "0x1F",
+    ]), 0..16)) {
+        let _ = value(&parts.join(" "));
+        let _ = value(&parts.concat());
+    }
+}
