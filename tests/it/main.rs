@@ -3,6 +3,7 @@
 
 mod api_discovery;
 mod api_errors;
+mod api_kubectl;
 mod api_objects;
 mod api_patches;
 mod api_support;
@@ -22,5 +23,7 @@ mod sensor_expression;
 mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;
+mod sensor_service;
 mod service_pods;
+mod session_kill;
 mod webhook_golden;
