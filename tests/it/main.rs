@@ -3,6 +3,7 @@
 
 mod api_discovery;
 mod api_errors;
+mod api_kubectl;
 mod api_objects;
 mod api_patches;
 mod api_support;
