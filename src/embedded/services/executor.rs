@@ -19,8 +19,7 @@ const COMPLETED_LABEL: &str = "workflows.argoproj.io/report-outputs-completed";
 /// Label that names the Workflow.
 const WORKFLOW_LABEL: &str = "workflows.argoproj.io/workflow";
 /// What the executor says of a right that is missing.
-const RBAC_HINT: &str =
-    "failed to patch task result, see https://argo-workflows.readthedocs.io/en/latest/workflow-rbac/";
+const RBAC_HINT: &str = "failed to patch task result, see https://argo-workflows.readthedocs.io/en/latest/workflow-rbac/";
 /// Tries while the API cannot be reached.
 const RETRY: Backoff = Backoff {
     steps: 5,
@@ -34,7 +33,11 @@ const RETRY: Backoff = Backoff {
 pub fn init(context: ServiceContext) -> BoxFuture<'static, i32> {
     Box::pin(async move {
         let log = Log(&context);
-        log.line("INFO", "Starting Workflow Executor", &[("version", "v4.1.2")]);
+        log.line(
+            "INFO",
+            "Starting Workflow Executor",
+            &[("version", "v4.1.2")],
+        );
         if let Some(reason) = unsupported(&context) {
             return fail(&context, &reason);
         }
@@ -48,12 +51,20 @@ pub fn init(context: ServiceContext) -> BoxFuture<'static, i32> {
 pub fn wait(context: ServiceContext) -> BoxFuture<'static, i32> {
     Box::pin(async move {
         let log = Log(&context);
-        log.line("INFO", "Starting Workflow Executor", &[("version", "v4.1.2")]);
+        log.line(
+            "INFO",
+            "Starting Workflow Executor",
+            &[("version", "v4.1.2")],
+        );
         if let Err(error) = main_exit(&context).await {
             return fail(&context, &error);
         }
         log.line("INFO", "Main container completed", &[]);
-        log.line("INFO", "No Script output reference in workflow. Capturing script output ignored", &[]);
+        log.line(
+            "INFO",
+            "No Script output reference in workflow. Capturing script output ignored",
+            &[],
+        );
         if let Some(reason) = unsupported(&context) {
             return fail(&context, &reason);
         }
@@ -72,32 +83,51 @@ fn fail(context: &ServiceContext, error: &str) -> i32 {
 }
 
 async fn main_exit(context: &ServiceContext) -> Result<Exit, String> {
-    let main = context.siblings.get("main").ok_or("eventlab: the pod has no container main to wait for")?;
+    let main = context
+        .siblings
+        .get("main")
+        .ok_or("eventlab: the pod has no container main to wait for")?;
     let mut main = main.clone();
     let exit = main.wait_for(Option::is_some).await.map(|exit| *exit);
-    exit.ok().flatten().ok_or_else(|| "eventlab: the end of container main was never reported".to_owned())
+    exit.ok()
+        .flatten()
+        .ok_or_else(|| "eventlab: the end of container main was never reported".to_owned())
 }
 
 /// Creates the task result, then marks it complete: two requests, two rights.
 async fn report(context: &ServiceContext) -> Result<(), String> {
     let required = |name: &str| {
         let value = context.env.get(name).filter(|value| !value.is_empty());
-        value.cloned().ok_or_else(|| format!("eventlab: the environment of the pod lacks {name}"))
+        value
+            .cloned()
+            .ok_or_else(|| format!("eventlab: the environment of the pod lacks {name}"))
     };
     let (node, workflow) = (required("ARGO_NODE_ID")?, required("ARGO_WORKFLOW_NAME")?);
-    let uid = context.env.get("ARGO_WORKFLOW_UID").cloned().unwrap_or_default();
+    let uid = context
+        .env
+        .get("ARGO_WORKFLOW_UID")
+        .cloned()
+        .unwrap_or_default();
     let kind = kinds::workflow_task_result();
-    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &context.pod.namespace, &kind);
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(context.client.clone(), &context.pod.namespace, &kind);
     let (result, parameters) = (task_result(&node, &workflow, &uid)?, PostParams::default());
     let created = attempt(context, || api.create(&parameters, &result)).await;
     match created {
-        Err(kube::Error::Api(status)) if status.is_already_exists() => mark(context, &api, &node, "false").await?,
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {
+            mark(context, &api, &node, "false").await?
+        }
         other => drop(other.map_err(|error| denied(context, &error))?),
     }
     mark(context, &api, &node, "true").await
 }
 
-async fn mark(context: &ServiceContext, api: &Api<DynamicObject>, node: &str, completed: &str) -> Result<(), String> {
+async fn mark(
+    context: &ServiceContext,
+    api: &Api<DynamicObject>,
+    node: &str,
+    completed: &str,
+) -> Result<(), String> {
     let patch = Patch::Merge(json!({"metadata": {"labels": {COMPLETED_LABEL: completed}}}));
     let parameters = PatchParams::default();
     let marked = attempt(context, || api.patch(node, &parameters, &patch)).await;
@@ -105,7 +135,10 @@ async fn mark(context: &ServiceContext, api: &Api<DynamicObject>, node: &str, co
 }
 
 /// Tries again while the API is out of reach; an answer, good or bad, ends it.
-async fn attempt<T, Try>(context: &ServiceContext, mut request: impl FnMut() -> Try) -> Result<T, kube::Error>
+async fn attempt<T, Try>(
+    context: &ServiceContext,
+    mut request: impl FnMut() -> Try,
+) -> Result<T, kube::Error>
 where
     Try: Future<Output = Result<T, kube::Error>>,
 {
@@ -115,7 +148,9 @@ where
             Err(error) if is_transient(&error) => error,
             answer => return answer,
         };
-        let Some(wait) = waits.next() else { return Err(error) };
+        let Some(wait) = waits.next() else {
+            return Err(error);
+        };
         Log(context).line("INFO", &format!("Transient error: {error}"), &[]);
         tokio::time::sleep(wait).await;
     }
@@ -154,18 +189,26 @@ fn task_result(node: &str, workflow: &str, uid: &str) -> Result<DynamicObject, S
         }]);
     }
     let result = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "WorkflowTaskResult", "metadata": metadata});
-    serde_json::from_value(result).map_err(|error| format!("eventlab: cannot build the task result: {error}"))
+    serde_json::from_value(result)
+        .map_err(|error| format!("eventlab: cannot build the task result: {error}"))
 }
 
 /// What the template wants and this executor cannot do.
 fn unsupported(context: &ServiceContext) -> Option<String> {
-    if context.env.get("ARGO_INCLUDE_SCRIPT_OUTPUT").is_some_and(|value| value == "true") {
+    if context
+        .env
+        .get("ARGO_INCLUDE_SCRIPT_OUTPUT")
+        .is_some_and(|value| value == "true")
+    {
         return Some("eventlab: outputs.result is not supported".to_owned());
     }
     let template: Value = serde_json::from_str(context.env.get("ARGO_TEMPLATE")?).ok()?;
     let names = |pointer: &str| {
         let list = template.pointer(pointer).and_then(Value::as_array);
-        let names = list.into_iter().flatten().filter_map(|item| item.get("name").and_then(Value::as_str));
+        let names = list
+            .into_iter()
+            .flatten()
+            .filter_map(|item| item.get("name").and_then(Value::as_str));
         names.map(str::to_owned).collect::<Vec<_>>().join(", ")
     };
     for (pointer, what) in [
