@@ -10,6 +10,8 @@ mod api_support;
 mod api_tables;
 mod architecture;
 mod bus;
+mod controllers_core;
+mod controllers_support;
 mod eventsource;
 mod kill_points;
 mod kubectl;
