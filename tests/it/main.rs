@@ -3,6 +3,7 @@
 
 mod api_discovery;
 mod api_errors;
+mod api_kubectl;
 mod api_objects;
 mod api_patches;
 mod api_support;
@@ -12,8 +13,13 @@ mod bus;
 mod bus_pod;
 mod eventsource;
 mod executor;
+mod controllers_core;
+mod controllers_support;
+mod eventsource;
+mod kill_points;
 mod kubectl;
 mod lab_files;
+mod labs;
 mod ledger;
 mod node_addresses;
 mod node_children;
@@ -26,4 +32,5 @@ mod sensor_regex;
 mod sensor_script;
 mod sensor_service;
 mod service_pods;
+mod session_kill;
 mod webhook_golden;
