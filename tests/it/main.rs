@@ -22,5 +22,6 @@ mod sensor_expression;
 mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;
+mod sensor_template;
 mod service_pods;
 mod webhook_golden;
