@@ -35,7 +35,8 @@ pub enum Format {
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Labs to run, in this order (default: all that are there)
-    pub labs: Vec<String>,
+    #[arg(value_name = "LAB")]
+    pub names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Use the session of that place instead of a fresh one that is removed afterwards
@@ -47,7 +48,8 @@ pub struct RunArgs {
 #[derive(Clone, Debug, Args)]
 pub struct TestArgs {
     /// Labs to test (default: all that are there)
-    pub labs: Vec<String>,
+    #[arg(value_name = "LAB")]
+    pub names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// One wrong fix of each lab, chosen by this number, instead of all
@@ -60,7 +62,7 @@ pub struct TestArgs {
 /// # Errors
 /// Unknown labs, and whatever keeps a session from starting.
 pub async fn run(place: &Place, args: &RunArgs) -> Result<Exit, Failure> {
-    play(place, &args.labs, Tries::Solution, args.format, args.keep).await
+    play(place, &args.names, Tries::Solution, args.format, args.keep).await
 }
 
 /// Runs labs with wrong fixes, then with their solutions.
@@ -69,7 +71,7 @@ pub async fn run(place: &Place, args: &RunArgs) -> Result<Exit, Failure> {
 /// As [`run`].
 pub async fn test(place: &Place, args: &TestArgs) -> Result<Exit, Failure> {
     let tries = args.sample.map_or(Tries::EveryWrongFix, Tries::Sample);
-    play(place, &args.labs, tries, args.format, false).await
+    play(place, &args.names, tries, args.format, false).await
 }
 
 fn chosen(catalog: &Catalog, names: &[String]) -> Result<Vec<Lab>, Failure> {

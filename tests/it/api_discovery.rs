@@ -78,7 +78,7 @@ async fn aggregated_discovery_comes_in_the_version_asked_for() {
     for version in ["v2", "v2beta1"] {
         let media_type =
             format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
-        let token = lab.server.user_token("admin", &["system:masters"]);
+        let token = lab.admin_token();
         let request = Request::builder()
             .uri("/apis?timeout=32s")
             .header("Authorization", format!("Bearer {token}"))

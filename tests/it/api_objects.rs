@@ -11,9 +11,34 @@ use serde_json::{Value, json};
 use crate::api_support::{Lab, object};
 use eventlab::kinds;
 
-#[tokio::test]
-async fn an_object_lives_and_dies() {
-    let lab = Lab::new().await;
+/// Runs each check through an in-process client and through the TLS listener.
+macro_rules! over_both_transports {
+    ($($check:ident),* $(,)?) => {
+        mod in_process {
+            $(#[tokio::test]
+            async fn $check() {
+                super::$check(crate::api_support::Lab::over(crate::api_support::Transport::InProcess).await).await;
+            })*
+        }
+        mod over_tls {
+            $(#[tokio::test]
+            async fn $check() {
+                super::$check(crate::api_support::Lab::over(crate::api_support::Transport::Tls).await).await;
+            })*
+        }
+    };
+}
+
+over_both_transports!(
+    an_object_lives_and_dies,
+    a_watch_tells_everything_once_and_in_order,
+    a_new_namespace_has_a_default_account_and_ends_with_its_content,
+    a_pod_on_a_node_ends_in_two_steps,
+    status_is_written_by_its_own_url_where_there_is_one,
+    plain_text_of_a_secret_is_stored_as_data,
+);
+
+async fn an_object_lives_and_dies(lab: Lab) {
     let maps: Api<ConfigMap> = lab.api("lab");
     let made = maps
         .create(
@@ -68,9 +93,7 @@ async fn an_object_lives_and_dies() {
     assert!(maps.get_opt("x").await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn a_watch_tells_everything_once_and_in_order() {
-    let lab = Lab::new().await;
+async fn a_watch_tells_everything_once_and_in_order(lab: Lab) {
     let maps: Api<ConfigMap> = lab.api("lab");
     maps.create(
         &PostParams::default(),
@@ -118,9 +141,7 @@ async fn a_watch_tells_everything_once_and_in_order() {
     assert_eq!(seen, ["ADDED", "MODIFIED", "DELETED", "ADDED", "DELETED"]);
 }
 
-#[tokio::test]
-async fn a_new_namespace_has_a_default_account_and_ends_with_its_content() {
-    let lab = Lab::new().await;
+async fn a_new_namespace_has_a_default_account_and_ends_with_its_content(lab: Lab) {
     let spaces: Api<Namespace> = Api::all(lab.admin());
     spaces
         .create(
@@ -162,9 +183,7 @@ async fn a_new_namespace_has_a_default_account_and_ends_with_its_content() {
     assert!(spaces.get_opt("n").await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn a_pod_on_a_node_ends_in_two_steps() {
-    let lab = Lab::new().await;
+async fn a_pod_on_a_node_ends_in_two_steps(lab: Lab) {
     let pods: Api<Pod> = lab.api("lab");
     let pod = object(
         json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "eventlab:dev"}]}}),
@@ -195,9 +214,7 @@ async fn a_pod_on_a_node_ends_in_two_steps() {
     assert!(pods.get_opt("p").await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn status_is_written_by_its_own_url_where_there_is_one() {
-    let lab = Lab::new().await;
+async fn status_is_written_by_its_own_url_where_there_is_one(lab: Lab) {
     let sensors: Api<DynamicObject> = Api::namespaced_with(lab.admin(), "lab", &kinds::sensor());
     let sensor = object(
         json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Sensor", "metadata": {"name": "s"}, "spec": {"a": 1}, "status": {"x": 1}}),
@@ -233,9 +250,7 @@ async fn status_is_written_by_its_own_url_where_there_is_one() {
     assert_eq!(made.metadata.name.map(|name| name.len()), Some(7));
 }
 
-#[tokio::test]
-async fn plain_text_of_a_secret_is_stored_as_data() {
-    let lab = Lab::new().await;
+async fn plain_text_of_a_secret_is_stored_as_data(lab: Lab) {
     let secrets: Api<Secret> = lab.api("lab");
     let made = secrets
         .create(

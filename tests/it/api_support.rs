@@ -1,49 +1,132 @@
-//! An embedded API server for one test, and clients of it.
+//! An embedded API server for one test, and clients of it: in process or over TLS.
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use eventlab::embedded::api::kubeconfig::{Kubeconfig, Persona};
+use eventlab::embedded::api::listener::{Limits, Listener};
+use eventlab::embedded::api::tls::{ServingIdentity, init_tls};
 use eventlab::embedded::api::{ApiServer, Options};
 use http::Request;
 use http_body_util::BodyExt;
 use k8s_openapi::NamespaceResourceScope;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;
 
 /// Hang guard: far longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
+/// How clients reach the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    InProcess,
+    Tls,
+}
+
 /// A fresh API server with the namespace `lab`.
 pub struct Lab {
     pub server: Arc<ApiServer>,
+    transport: Transport,
+    /// Address and certificate of the listener, where there is one.
+    tls: Option<(String, String)>,
+    _listener: Option<DropGuard>,
     /// Holds `cluster.db`; removed at the end of the test.
-    pub _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Lab {
+    /// With in-process clients.
     pub async fn new() -> Lab {
+        Lab::over(Transport::InProcess).await
+    }
+
+    /// With clients of this kind.
+    pub async fn over(transport: Transport) -> Lab {
         let directory = tempfile::tempdir().unwrap();
         let server =
             ApiServer::open(&directory.path().join("cluster.db"), Options::default()).unwrap();
-        let lab = Lab {
+        let mut lab = Lab {
             server,
-            _directory: directory,
+            transport,
+            tls: None,
+            _listener: None,
+            directory,
         };
+        if transport == Transport::Tls {
+            lab.listen().await;
+        }
         let spaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(lab.admin());
         let space = object(serde_json::json!({"metadata": {"name": "lab"}}));
         spaces.create(&Default::default(), &space).await.unwrap();
         lab
     }
 
+    async fn listen(&mut self) {
+        init_tls();
+        let directory = self.directory.path();
+        let identity = ServingIdentity::load_or_create(directory).unwrap();
+        let listener = Listener::bind(None, directory, &identity, Limits::default())
+            .await
+            .unwrap();
+        self.tls = Some((listener.url(), identity.ca_pem().to_owned()));
+        let stop = CancellationToken::new();
+        tokio::spawn(listener.serve(self.server.router(), stop.clone()));
+        self._listener = Some(stop.drop_guard());
+    }
+
+    /// A directory that ends with the test.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The token of somebody who may do everything.
+    pub fn admin_token(&self) -> String {
+        self.server.user_token("admin", &["system:masters"])
+    }
+
     /// A client that may do everything.
     pub fn admin(&self) -> Client {
-        self.server
-            .client(&self.server.user_token("admin", &["system:masters"]))
+        self.client(&self.admin_token())
+    }
+
+    /// A client with this token.
+    pub fn client(&self, token: &str) -> Client {
+        match self.transport {
+            Transport::InProcess => self.server.client(token),
+            Transport::Tls => {
+                let (url, ca_pem) = self.tls.as_ref().expect("a listener");
+                let mut config = Config::new(url.parse().unwrap());
+                config.root_cert = Some(vec![der(ca_pem)]);
+                config.auth_info.token = Some(token.to_owned().into());
+                Client::try_from(config).unwrap()
+            }
+        }
+    }
+
+    /// A kubeconfig for the owner of this token.
+    pub fn kubeconfig(&self, token: &str) -> String {
+        let (server, ca_pem) = self.tls.as_ref().expect("a listener");
+        let personas = [Persona {
+            name: "admin".to_owned(),
+            token: token.to_owned(),
+        }];
+        let config = Kubeconfig {
+            server,
+            ca_pem,
+            namespace: "lab",
+            personas: &personas,
+            current: "admin",
+        };
+        config.render().unwrap()
     }
 
     /// Everything of a kind in one namespace, as admin.
@@ -59,6 +142,12 @@ impl Lab {
     pub async fn soon<T>(&self, future: impl Future<Output = T>) -> T {
         tokio::time::timeout(LONG, future).await.expect("in time")
     }
+}
+
+/// The bytes of a certificate in PEM.
+fn der(pem: &str) -> Vec<u8> {
+    let lines = pem.lines().filter(|line| !line.starts_with("-----"));
+    STANDARD.decode(lines.collect::<String>()).unwrap()
 }
 
 /// A typed object out of JSON.
@@ -81,11 +170,10 @@ pub async fn send(
     media_type: &str,
     body: impl Into<Body>,
 ) -> (u16, Value) {
-    let token = lab.server.user_token("admin", &["system:masters"]);
     let request = Request::builder()
         .method(method)
         .uri(path)
-        .header("Authorization", format!("Bearer {token}"))
+        .header("Authorization", format!("Bearer {}", lab.admin_token()))
         .header("Content-Type", media_type)
         .body(body.into())
         .unwrap();

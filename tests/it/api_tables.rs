@@ -10,7 +10,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tables.j
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
 async fn table(lab: &Lab, path: &str) -> Value {
-    let token = lab.server.user_token("admin", &["system:masters"]);
+    let token = lab.admin_token();
     let request = Request::builder()
         .uri(path)
         .header("Authorization", format!("Bearer {token}"))

@@ -3,6 +3,7 @@
 
 mod api_discovery;
 mod api_errors;
+mod api_kubectl;
 mod api_objects;
 mod api_patches;
 mod api_support;
@@ -23,5 +24,7 @@ mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;
 mod sensor_template;
+mod sensor_service;
 mod service_pods;
+mod session_kill;
 mod webhook_golden;

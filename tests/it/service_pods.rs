@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Long enough for a slow machine; reached only when a test fails.
-pub const GUARD: Duration = Duration::from_secs(60);
+pub const GUARD: Duration = Duration::from_secs(30);
 pub const NAMESPACE: &str = "eventlab";
 
 /// Waits until something becomes true.
@@ -138,7 +138,8 @@ pub struct PodSpec {
     pub env: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub files: BTreeMap<String, Vec<u8>>,
-    pub client: Option<kube::Client>,
+    /// Makes the client inside the pod's runtime.
+    pub client: Box<dyn FnOnce() -> kube::Client + Send>,
     pub connector: BusConnector,
     pub siblings: BTreeMap<String, watch::Receiver<Option<Exit>>>,
 }
@@ -159,7 +160,7 @@ impl PodSpec {
             ]),
             annotations: BTreeMap::new(),
             files: BTreeMap::new(),
-            client: None,
+            client: Box::new(no_api),
             connector: BusConnector(Arc::new(LocalConnector(Arc::clone(&bus.host)))),
             siblings: BTreeMap::new(),
         }
@@ -167,6 +168,11 @@ impl PodSpec {
 
     pub fn env(mut self, name: &str, value: &str) -> PodSpec {
         self.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    pub fn client(mut self, client: impl FnOnce() -> kube::Client + Send + 'static) -> PodSpec {
+        self.client = Box::new(client);
         self
     }
 
@@ -201,7 +207,7 @@ impl PodSpec {
                 args: Vec::new(),
                 env: self.env,
                 annotations: self.annotations,
-                client: self.client.unwrap_or_else(no_api),
+                client: (self.client)(),
                 log,
                 bus: self.connector,
                 ports,
@@ -286,16 +292,12 @@ impl Pod {
 
     /// Waits for the first line whose message starts so.
     pub async fn waits_for(&self, prefix: &str) -> Value {
-        let look = || {
-            let lines = self.lines().into_iter();
-            lines
-                .filter(|line| {
-                    line["msg"]
-                        .as_str()
-                        .is_some_and(|text| text.starts_with(prefix))
-                })
-                .next()
+        let starts = |line: &Value| {
+            line["msg"]
+                .as_str()
+                .is_some_and(|text| text.starts_with(prefix))
         };
+        let look = || self.lines().into_iter().find(starts);
         let wait = async {
             while look().is_none() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -313,6 +315,9 @@ impl Pod {
 
 impl Drop for Pod {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("log of the pod:\n{}", self.log.all().join("\n"));
+        }
         self.kill();
     }
 }

@@ -38,7 +38,7 @@ pub fn check_metadata(kind: &Kind, value: &Value) -> Vec<Cause> {
     check_labels(metadata, &mut causes);
     check_annotations(metadata, &mut causes);
     check_owners(metadata, &mut causes);
-    check_finalizers(metadata, &mut causes);
+    check_finalizers(kind, metadata, &mut causes);
     causes
 }
 
@@ -116,7 +116,10 @@ fn check_owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_finalizers(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+/// Built-in kinds want a standard or a fully qualified name (`pkg/apis/core/validation`); custom resources only a
+/// qualified one (`k8s.io/apimachinery/pkg/api/validation`), and Argo's finalizers have no domain.
+fn check_finalizers(kind: &Kind, metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let custom = kind.group == "argoproj.io";
     for finalizer in metadata
         .get("finalizers")
         .and_then(Value::as_array)
@@ -127,7 +130,7 @@ fn check_finalizers(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
         let why = qualified_name(text).or_else(|| {
             let plain = matches!(text, "orphan" | "foregroundDeletion" | "kubernetes");
             let why = "name is neither a standard finalizer name nor is it fully qualified";
-            (!plain && !text.contains('/')).then(|| why.to_owned())
+            (!custom && !plain && !text.contains('/')).then(|| why.to_owned())
         });
         if let Some(why) = why {
             causes.push(Cause::invalid("metadata.finalizers", finalizer, &why));

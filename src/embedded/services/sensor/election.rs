@@ -103,7 +103,7 @@ impl Elector<'_> {
                 () = tokio::time::sleep_until(until) => break,
                 next = heard.next() => match next {
                     Some(payload) => {
-                        let Some(heartbeat) = self.from_another(&payload) else { continue };
+                        let Some(heartbeat) = self.of_another(&payload) else { continue };
                         term = term.max(heartbeat.term);
                         let wait = if heartbeat.resigned { self.gap.first() } else { Gap::silence() };
                         until = Instant::now() + wait;
@@ -157,12 +157,12 @@ impl Elector<'_> {
     }
 
     fn overruled(&self, term: Term, payload: &[u8]) -> bool {
-        self.from_another(payload).is_some_and(|heartbeat| {
+        self.of_another(payload).is_some_and(|heartbeat| {
             !heartbeat.resigned && (heartbeat.term, &heartbeat.node) > (term.0, &self.node)
         })
     }
 
-    fn from_another(&self, payload: &[u8]) -> Option<Heartbeat> {
+    fn of_another(&self, payload: &[u8]) -> Option<Heartbeat> {
         serde_json::from_slice(payload)
             .ok()
             .filter(|heartbeat: &Heartbeat| heartbeat.node != self.node)
