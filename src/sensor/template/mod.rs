@@ -57,6 +57,12 @@ impl TemplateError {
     }
 }
 
+/// Says whether Argo Events takes an output for no value.
+#[must_use]
+pub fn is_no_value(output: &str) -> bool {
+    matches!(output, "" | "<no value>")
+}
+
 /// A parsed template.
 #[derive(Debug, Clone)]
 pub struct Template {
@@ -88,6 +94,18 @@ impl Template {
     pub fn render(&self, input: &serde_json::Value) -> Result<String, TemplateError> {
         let members = BTreeMap::from([("Input".to_string(), Value::from_json(input))]);
         exec::run(&self.source, &self.parsed, Value::root(members))
+    }
+
+    /// Renders the template with JSON text as `.Input`.
+    ///
+    /// # Errors
+    /// As [`Template::render`], and for text that is not JSON.
+    pub fn render_json(&self, input: &[u8]) -> Result<String, TemplateError> {
+        // Like Go's decoder, take every byte that is not UTF-8 for U+FFFD.
+        let text = String::from_utf8_lossy(input);
+        let input = serde_json::from_str(&text)
+            .map_err(|error| TemplateError::Execute(error.to_string()))?;
+        self.render(&input)
     }
 
     /// Renders the template with a text as `.Input`.

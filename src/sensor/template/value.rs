@@ -165,8 +165,12 @@ impl Value {
     fn write(&self, out: &mut String) {
         match self {
             Self::Nil => out.push_str("<nil>"),
-            Self::Bool(value) => drop(write!(out, "{value}")),
-            Self::Int(value) => drop(write!(out, "{value}")),
+            Self::Bool(value) => {
+                let _ = write!(out, "{value}");
+            }
+            Self::Int(value) => {
+                let _ = write!(out, "{value}");
+            }
             Self::Float(value) => out.push_str(&format_general(*value)),
             Self::Text(text) => out.push_str(text),
             Self::Time(moment) => out.push_str(&moment.to_go_string()),
@@ -206,8 +210,12 @@ impl Value {
     pub fn write_json(&self, out: &mut String, escape_html: bool, indent: &str, level: usize) {
         match self {
             Self::Nil => out.push_str("null"),
-            Self::Bool(value) => drop(write!(out, "{value}")),
-            Self::Int(value) => drop(write!(out, "{value}")),
+            Self::Bool(value) => {
+                let _ = write!(out, "{value}");
+            }
+            Self::Int(value) => {
+                let _ = write!(out, "{value}");
+            }
             Self::Float(value) => out.push_str(&format_json(*value)),
             Self::Text(text) => write_json_text(out, text, escape_html),
             Self::Time(moment) => {
@@ -273,9 +281,11 @@ fn write_json_text(out: &mut String, text: &str, escape_html: bool) {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' if escape_html => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            '<' | '>' | '&' if escape_html => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
             c if c < ' ' || matches!(c, '\u{2028}' | '\u{2029}') => {
-                drop(write!(out, "\\u{:04x}", u32::from(c)))
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
             c => out.push(c),
         }

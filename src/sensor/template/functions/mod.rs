@@ -138,13 +138,6 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    fn list(&self, place: usize) -> Result<&'a [Value], String> {
-        match self.any(place) {
-            Value::List(list) => Ok(&list.items),
-            other => wrong_type("[]interface {}", other),
-        }
-    }
-
     fn map(&self, place: usize) -> Result<&'a BTreeMap<String, Value>, String> {
         match self.any(place) {
             Value::Map(map) => Ok(&map.members),
