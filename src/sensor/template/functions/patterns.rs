@@ -174,12 +174,8 @@ fn group(name: &str, found: &Submatches, regex: &Regex) -> Option<(usize, usize)
     if let Ok(index) = name.parse::<usize>() {
         return found.get(index).copied().flatten();
     }
-    let named = regex
-        .names()
-        .iter()
-        .enumerate()
-        .filter(|(_, known)| known.as_deref() == Some(name));
-    named
-        .filter_map(|(index, _)| found.get(index).copied().flatten())
-        .last()
+    // Of groups with one name the first that took part counts.
+    let named = |(_, known): &(usize, &Option<String>)| known.as_deref() == Some(name);
+    let mut groups = regex.names().iter().enumerate().filter(named);
+    groups.find_map(|(index, _)| found.get(index).copied().flatten())
 }
