@@ -132,7 +132,10 @@ fn enter_sends_one_order_and_lights_seven_cells() {
         pixel_height: 0,
     };
     session.master.resize(size).unwrap();
-    session.parser.screen_mut().set_size(size_of(40), size_of(120));
+    session
+        .parser
+        .screen_mut()
+        .set_size(size_of(40), size_of(120));
     session.wait_for("> 1 Send one order");
     session.send("q");
     assert_eq!(session.ended(), 0);
