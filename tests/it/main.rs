@@ -3,6 +3,7 @@
 
 mod api_discovery;
 mod api_errors;
+mod api_garbage;
 mod api_kubectl;
 mod api_objects;
 mod api_patches;
