@@ -16,6 +16,7 @@ pub mod view;
 
 pub use checkpoint::Checkpoint;
 pub use files::{FilesError, SessionFiles, SessionView};
-pub use message::{Context, Effect, Message, Reconcile};
+pub use message::{Context, Effect, Message, NO_SNAPSHOT, Reconcile};
 pub use progress::{LabProgress, OpenReason, ProbeSend, StageFailure, StageRun};
 pub use state::{StagePhase, State, Step};
+pub use view::uses_working_copy;

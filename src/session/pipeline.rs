@@ -47,6 +47,7 @@ impl State {
         let Some(stage) = self.current_stage().cloned() else {
             return;
         };
+        self.stop_looking(out);
         self.snapshot(out);
         self.judgements.clear();
         self.gate = GateReport::default();
@@ -83,10 +84,19 @@ impl State {
             .retain(|intent| intent.lab != lab || intent.stage != stage);
     }
 
+    /// Ends the look-up that followed a restart, so that it does not keep the runner busy.
+    pub(super) fn stop_looking(&mut self, out: &mut Vec<Effect>) {
+        if std::mem::take(&mut self.looking) {
+            out.push(Effect::CancelWork);
+        }
+    }
+
     /// The snapshot of a stage is taken once, before its first work.
     pub(super) fn snapshot(&mut self, out: &mut Vec<Effect>) {
         let name = self.stage_name();
-        if self.here_mut().snapshots.insert(name) {
+        let lab = self.here_mut();
+        if !lab.snapshots.contains_key(&name) {
+            lab.snapshots.insert(name, lab.fingerprints.clone());
             out.push(Effect::Snapshot {
                 lab: self.lab_name(),
                 stage: self.stage,
@@ -133,7 +143,7 @@ impl State {
         self.conclude(ended, out);
         match result {
             Ok(fingerprints) => {
-                self.here_mut().fingerprints = fingerprints;
+                self.here_mut().take_fingerprints(fingerprints);
                 if step == Step::Reapplying {
                     self.reapplied(out);
                 } else {
@@ -389,9 +399,10 @@ impl State {
         self.push_collect(out);
     }
 
-    pub(super) fn push_collect(&self, out: &mut Vec<Effect>) {
+    /// Asks for what was sent to be looked up; false when nothing was.
+    pub(super) fn push_collect(&self, out: &mut Vec<Effect>) -> bool {
         let (Some(stage), Some(run)) = (self.current_stage(), self.run()) else {
-            return;
+            return false;
         };
         let probes: Vec<(String, String, Fate)> = run
             .sends
@@ -403,7 +414,7 @@ impl State {
             })
             .collect();
         if probes.is_empty() {
-            return;
+            return false;
         }
         out.push(Effect::Collect {
             lab: self.lab_name(),
@@ -411,6 +422,7 @@ impl State {
             attempt: run.attempt,
             probes,
         });
+        true
     }
 
     pub(super) fn on_collected(&mut self, context: &Context, out: &mut Vec<Effect>) {
@@ -422,7 +434,7 @@ impl State {
                 self.send_next(context, out);
             }
             Some(Step::Collecting) => self.judge_stage(out),
-            _ => {}
+            _ => self.looking = false,
         }
     }
 
@@ -534,6 +546,7 @@ impl State {
 
     /// Takes a cancelled or cut-off step up again. What may have been sent is never sent again.
     pub(super) fn resume_step(&mut self, step: Step, context: &Context, out: &mut Vec<Effect>) {
+        self.stop_looking(out);
         self.gate_opened = false;
         match step {
             Step::Rewinding => self.rewind(context, out),

@@ -108,19 +108,13 @@ impl State {
         self.progress.get(lab)
     }
 
-    /// Whether the working copy of a manifest is to be applied instead of the original.
-    ///
-    /// From the first stage on that lets the learner edit it; before that the lab shows the original.
+    /// Whether the working copy of a manifest is to be applied in the current stage, see [`uses_working_copy`].
     #[must_use]
     pub fn uses_working_copy(&self, manifest: &str) -> bool {
-        self.current_lab().is_some_and(|lab| {
-            lab.stages.iter().take(self.stage + 1).any(|stage| {
-                stage
-                    .fix
-                    .as_ref()
-                    .is_some_and(|fix| fix.manifest == manifest)
-            })
-        })
+        match (self.current_lab(), self.current_stage()) {
+            (Some(lab), Some(stage)) => uses_working_copy(lab, &stage.name, manifest),
+            _ => false,
+        }
     }
 
     /// The gate as last seen in this stage.
@@ -469,11 +463,16 @@ impl State {
         }
         match &self.phase {
             StagePhase::Working { step, .. } => self.step_phrase(*step),
+            StagePhase::Interrupted { step } if step.is_stage_work() && self.edited_since() => {
+                work_phrase(stage)
+            }
             StagePhase::Interrupted { step } => {
                 format!("continue: {}", self.step_phrase(*step))
             }
             StagePhase::Passed => self.onward(),
-            StagePhase::Unproven { .. } if self.run().is_some_and(|run| !run.sends.is_empty()) => {
+            StagePhase::Unproven { .. }
+                if !self.edited_since() && self.run().is_some_and(|run| !run.sends.is_empty()) =>
+            {
                 "look again".to_owned()
             }
             StagePhase::Failed { .. } | StagePhase::Unproven { .. } => {
@@ -498,6 +497,20 @@ impl State {
             "finish".to_owned()
         }
     }
+}
+
+/// Whether the working copy of a manifest is to be applied in a stage instead of the original.
+///
+/// It is from the first stage on that lets the learner edit it; a stage before that shows the original, also when the
+/// learner has come back to it.
+#[must_use]
+pub fn uses_working_copy(lab: &Lab, stage: &str, manifest: &str) -> bool {
+    let at = lab.stages.iter().position(|one| one.name == stage);
+    at.is_some_and(|at| {
+        lab.stages[..=at]
+            .iter()
+            .any(|one| one.fix.as_ref().is_some_and(|fix| fix.manifest == manifest))
+    })
 }
 
 /// What the work of a stage is: `apply, wait for the gate, send 2 probes`.
