@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::facts::Place;
+use super::fault;
 use super::observer::{Observer, Record};
 use super::work::{Job, Patience, Worker};
 use crate::cluster::{Cluster, Drift, Fingerprint};
@@ -47,6 +49,7 @@ pub struct Driver {
     facts: mpsc::UnboundedReceiver<Vec<Fact>>,
     generation: u64,
     cancel: CancellationToken,
+    worker: JoinHandle<()>,
 }
 
 /// Appends facts to the journal and hands them on.
@@ -126,7 +129,7 @@ impl Driver {
             messages: answers,
             patience,
         };
-        tokio::spawn(worker.run(receiver));
+        let worker = tokio::spawn(worker.run(receiver));
         let mut driver = Self {
             state,
             files,
@@ -137,6 +140,7 @@ impl Driver {
             facts,
             generation: 0,
             cancel: CancellationToken::new(),
+            worker,
         };
         driver.carry_out(effects)?;
         let drift = driver.drift(&cluster).await;
@@ -144,6 +148,15 @@ impl Driver {
             driver.tell(Message::Drift(drift))?;
         }
         Ok(driver)
+    }
+
+    /// Ends the work: what runs now is cancelled, or carried to its end where it cannot be.
+    pub async fn close(self) {
+        self.cancel.cancel();
+        drop(self.jobs);
+        if let Err(error) = self.worker.await {
+            tracing::error!(%error, "the worker ended badly");
+        }
     }
 
     /// The session as it stands.
@@ -200,9 +213,15 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::Journal(entry) => {
+                    fault::point("before journal");
                     lock(&self.files).append(*entry)?;
+                    fault::point("after journal");
                 }
-                Effect::Checkpoint => lock(&self.files).checkpoint(&self.state.checkpoint())?,
+                Effect::Checkpoint => {
+                    fault::point("before checkpoint");
+                    lock(&self.files).checkpoint(&self.state.checkpoint())?;
+                    fault::point("after checkpoint");
+                }
                 Effect::CancelWork => {
                     self.generation += 1;
                     std::mem::take(&mut self.cancel).cancel();

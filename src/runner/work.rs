@@ -16,11 +16,12 @@ use super::applying::rename_dependencies;
 use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
-use super::{gate, looking, sending};
-use crate::cluster::{ApplyError, Cluster, Manifest, SendError};
+use super::{fault, gate, looking, sending};
+use crate::cluster::{ApplyError, Cluster, Manifest, RewindError, SendError};
 use crate::evidence::ProbeRun;
 use crate::kinds;
 use crate::lab::{Action, Catalog, GateMode, Probe};
+use crate::session::NO_SNAPSHOT;
 use crate::session::files::WorkingCopies;
 use crate::session::message::{GateReport, SendOutcome, StepError};
 use crate::session::{Effect, Message};
@@ -67,6 +68,10 @@ impl Worker {
             if job.cancel.is_cancelled() {
                 continue;
             }
+            if keeps_going(&job.effect) {
+                self.work(job).await;
+                continue;
+            }
             let cancel = job.cancel.clone();
             tokio::select! {
                 () = cancel.cancelled() => {}
@@ -76,12 +81,14 @@ impl Worker {
     }
 
     fn answer(&self, generation: u64, message: Message) {
+        fault::point("after effect");
         // The driver is gone at the end of the session; nobody waits for the answer then.
         let _ = self.messages.send((generation, message));
     }
 
     async fn work(&self, job: Job) {
         let generation = job.generation;
+        fault::point("before effect");
         match job.effect {
             Effect::Apply {
                 lab,
@@ -164,7 +171,7 @@ impl Worker {
                     .cluster
                     .rewind(&format!("{lab}-{stage}"))
                     .await
-                    .map_err(environment);
+                    .map_err(not_rewound);
                 self.answer(generation, Message::Rewound { result });
             }
             Effect::Reset { lab } => {
@@ -322,6 +329,7 @@ impl Worker {
             .unwrap_or_default();
         let command = sending::command(&request, &url);
         self.observer.sent(trace, place.clone());
+        fault::point("before request");
         match self
             .cluster
             .send(sending::WEBHOOK_SERVICE, sending::WEBHOOK_PORT, &request)
@@ -367,6 +375,14 @@ impl Worker {
     }
 }
 
+/// Half a copy, or a cluster half put back, is no state to leave anything in.
+fn keeps_going(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Snapshot { .. } | Effect::Rewind { .. } | Effect::Reset { .. }
+    )
+}
+
 fn gate_timeout(report: &GateReport) -> StepError {
     let waiting: Vec<_> = report
         .conditions
@@ -389,6 +405,18 @@ fn refused(text: String) -> StepError {
         reason: "apply-refused".to_owned(),
         text,
         environment: false,
+    }
+}
+
+/// A snapshot that is not there has a reason of its own: the session goes on without it.
+fn not_rewound(error: RewindError) -> StepError {
+    match error {
+        RewindError::NoSnapshot(_) => StepError {
+            reason: NO_SNAPSHOT.to_owned(),
+            text: error.to_string(),
+            environment: true,
+        },
+        error @ RewindError::Failed { .. } => environment(error),
     }
 }
 

@@ -1,15 +1,13 @@
 //! The second half of a stage's work: one probe after another, collect, judge.
 //!
-//! A probe is sent once for its trace, after its intent; one whose fate depends on an earlier one waits for that.
+//! A probe is sent once for its trace, after its intent, and when the fate of those before it is known.
 
 use super::message::{Context, Effect, SendOutcome, StepError};
 use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
 use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
-use crate::evidence::{
-    Entry, Expectation, Fate, Layer, Occasion, Outcome, Scope, judge, rows, trace_id,
-};
+use crate::evidence::{Entry, Expectation, Fate, Occasion, Outcome, Scope, judge, rows, trace_id};
 use crate::lab::{GateMode, Stage};
 
 impl State {
@@ -29,8 +27,8 @@ impl State {
             self.collect(Step::Collecting, out);
             return;
         };
-        let waits = probe.fate.stops_at() == Some(Layer::Effect);
-        if waits && run.settled < index {
+        // What becomes of a probe can depend on those before it: they come to their end first.
+        if run.settled < index {
             self.collect(Step::Settling(index), out);
             return;
         }
@@ -187,15 +185,34 @@ impl State {
 
     pub(super) fn on_collected(&mut self, context: &Context, out: &mut Vec<Effect>) {
         match self.working() {
-            Some(Step::Settling(index)) => {
+            Some(Step::Settling(index)) if self.all_settled() => {
                 if let Some(run) = self.run_mut() {
                     run.settled = index;
                 }
                 self.send_next(context, out);
             }
+            // A later probe would be judged by what an earlier one may or may not have done.
+            Some(Step::Settling(_)) => self.judge_stage(out),
             Some(Step::Collecting) => self.judge_stage(out),
             _ => self.looking = false,
         }
+    }
+
+    /// Whether the fate of everything sent in this go is known.
+    fn all_settled(&self) -> bool {
+        let (Some(lab), Some(run)) = (self.current_lab(), self.run()) else {
+            return false;
+        };
+        let scope = Scope {
+            lab: &lab.name,
+            attempt: run.attempt,
+            settled: true,
+        };
+        let sent = run.probe_runs();
+        rows(&sent, self.facts(), scope)
+            .iter()
+            .take(sent.len())
+            .all(|row| row.fate.is_some())
     }
 
     fn judge_stage(&mut self, out: &mut Vec<Effect>) {
