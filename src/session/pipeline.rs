@@ -8,9 +8,7 @@ use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
 use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
-use crate::evidence::{
-    Entry, Expectation, Fate, Layer, Occasion, Outcome, Scope, judge, rows, trace_id,
-};
+use crate::evidence::{Entry, Expectation, Fate, Occasion, Outcome, Scope, judge, rows, trace_id};
 use crate::lab::{Action, GateMode, Stage};
 
 /// Whether [`super::Message::Next`] has something to do in this stage besides going on.
@@ -259,8 +257,8 @@ impl State {
             self.collect(Step::Collecting, out);
             return;
         };
-        let waits = probe.fate.stops_at() == Some(Layer::Effect);
-        if waits && run.settled < index {
+        // What becomes of a probe can depend on those before it: they come to their end first.
+        if run.settled < index {
             self.collect(Step::Settling(index), out);
             return;
         }
@@ -419,11 +417,34 @@ impl State {
                 if let Some(run) = self.run_mut() {
                     run.settled = index;
                 }
-                self.send_next(context, out);
+                if self.all_settled() {
+                    self.send_next(context, out);
+                } else {
+                    // A later probe would be judged by what an earlier one may or may not have done.
+                    self.judge_stage(out);
+                }
             }
             Some(Step::Collecting) => self.judge_stage(out),
             _ => {}
         }
+    }
+
+    /// Whether the fate of everything sent in this go is known.
+    fn all_settled(&self) -> bool {
+        let (Some(lab), Some(run)) = (self.current_lab(), self.run()) else {
+            return false;
+        };
+        let scope = Scope {
+            lab: &lab.name,
+            attempt: run.attempt,
+            settled: true,
+        };
+        let facts = self.facts.get(&lab.name).map_or(&[][..], Vec::as_slice);
+        let sent = run.probe_runs();
+        rows(&sent, facts, scope)
+            .iter()
+            .take(sent.len())
+            .all(|row| row.fate.is_some())
     }
 
     fn judge_stage(&mut self, out: &mut Vec<Effect>) {
