@@ -10,6 +10,7 @@ use crate::session::message::{GateCondition, SendOutcome, StepError};
 
 use super::*;
 
+mod comebacks;
 mod properties;
 mod stories;
 
