@@ -22,10 +22,9 @@ fn bare(value: &Value) -> Value {
     if value.pointer("/status/kind").is_none()
         && value.get("kind") != Some(&json!("Status"))
         && value.get("code").is_none()
+        && let Some(map) = value.as_object_mut()
     {
-        if let Some(map) = value.as_object_mut() {
-            map.remove("status");
-        }
+        map.remove("status");
     }
     value
 }
