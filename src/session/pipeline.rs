@@ -3,13 +3,14 @@
 //! Each step ends with a message of the runner, which starts the next one. Whatever fails for a reason of the environment
 //! leaves the stage unproven, never failed.
 
+use super::checking::{access_expectations, gate_opened};
 use super::message::{Context, Effect, GateReport, SendOutcome, StepError};
 use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
 use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
 use crate::evidence::{
-    Entry, Expectation, Fate, Layer, Occasion, Outcome, Scope, judge, rows, trace_id,
+    Entry, Expectation, Fate, Layer, Occasion, Outcome, Scope, judge, judge_access, rows, trace_id,
 };
 use crate::lab::{Action, GateMode, Stage};
 
@@ -20,6 +21,7 @@ pub(super) fn has_work(stage: &Stage) -> bool {
         || !stage.before.is_empty()
         || stage.gate != GateMode::None
         || !stage.probes.is_empty()
+        || !stage.access.is_empty()
 }
 
 /// What a stage applies: its manifests, then the one that the learner edits.
@@ -235,11 +237,19 @@ impl State {
         if self.working() != Some(Step::Gate) {
             return;
         }
-        if let Some(error) = self.gate.failed.clone() {
-            self.stop(&error, out);
-        } else if self.gate.open {
-            self.gate_opened = true;
-            self.send_next(context, out);
+        let failed = self.gate.failed.clone();
+        match (self.gate_must_fail(), failed) {
+            (Some(reason), Some(error)) if error.reason == reason => {
+                self.gate_opened = true;
+                self.send_next(context, out);
+            }
+            (_, Some(error)) => self.stop(&error, out),
+            (Some(reason), None) if self.gate.open => self.stop(&gate_opened(&reason), out),
+            (None, None) if self.gate.open => {
+                self.gate_opened = true;
+                self.send_next(context, out);
+            }
+            (_, None) => {}
         }
     }
 
@@ -249,7 +259,7 @@ impl State {
             return;
         };
         if stage.probes.is_empty() {
-            self.pass(out);
+            self.review(out);
             return;
         }
         let attempt = self.attempt();
@@ -421,12 +431,13 @@ impl State {
                 }
                 self.send_next(context, out);
             }
-            Some(Step::Collecting) => self.judge_stage(out),
+            Some(Step::Collecting) => self.review(out),
             _ => {}
         }
     }
 
-    fn judge_stage(&mut self, out: &mut Vec<Effect>) {
+    /// Judges everything that the stage expects; `not_looked` says why access could not be reviewed.
+    pub(super) fn judge_stage(&mut self, not_looked: Option<&str>, out: &mut Vec<Effect>) {
         let (Some(stage), Some(run)) = (self.current_stage().cloned(), self.run().cloned()) else {
             return;
         };
@@ -444,7 +455,10 @@ impl State {
         };
         let facts = self.facts.get(&lab).map_or(&[][..], Vec::as_slice);
         let rows = rows(&run.probe_runs(), facts, scope);
-        let judgements = judge(occasion, &expectations(&stage, &run), &rows, facts);
+        let mut judgements = judge(occasion, &expectations(&stage, &run), &rows, facts);
+        judgements.extend(self.not_repeated(&stage, occasion));
+        let rights = access_expectations(&stage);
+        judgements.extend(judge_access(occasion, &rights, facts, not_looked));
         for judgement in &judgements {
             out.push(Effect::Journal(Box::new(Entry::Judgement(
                 judgement.clone(),
@@ -468,6 +482,7 @@ impl State {
                 text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
                 expected: one.expected.clone(),
                 observed: one.observed.clone(),
+                access: one.access.clone(),
             })
             .collect();
         let reasons: Vec<OpenReason> = of(Outcome::Unproven)
@@ -475,7 +490,8 @@ impl State {
                 probe: one.probe.clone(),
                 reason: "evidence".to_owned(),
                 text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
-                environment: false,
+                // A review has an answer whenever the API could be asked.
+                environment: one.access.is_some(),
             })
             .collect();
         if !failures.is_empty() {
@@ -528,6 +544,7 @@ impl State {
             text: error.text.clone(),
             expected: None,
             observed: None,
+            access: None,
         };
         self.fail(vec![failure], out);
     }
