@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 use crate::ledger::commands::{self, LedgerCommand};
+use crate::ledger::crm::commands::{self as crm, CrmCommand};
 use crate::tui::theme::ColorChoice;
 use exit::{Exit, Failure};
 use place::Place;
@@ -70,6 +71,9 @@ enum Command {
     /// The order ledger
     #[command(subcommand)]
     Ledger(LedgerCommand),
+    /// The CRM that stands for an external system
+    #[command(subcommand)]
+    Crm(CrmCommand),
 }
 
 /// For authors of labs.
@@ -82,7 +86,9 @@ enum LabCommand {
 /// Runs the program with its arguments (the first is its name) and answers its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let in_pod = arguments.get(1).is_some_and(|name| name == "ledger");
+    let in_pod = arguments
+        .get(1)
+        .is_some_and(|name| name == "ledger" || name == "crm");
     match Cli::try_parse_from(arguments) {
         Ok(Cli {
             command: Some(Command::Ledger(command)),
@@ -92,6 +98,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             &mut std::io::stdout().lock(),
             &mut std::io::stderr(),
         ),
+        Ok(Cli {
+            command: Some(Command::Crm(command)),
+            ..
+        }) => crm::run(&command, &mut std::io::stderr()),
         Ok(cli) => finish(dispatch(cli)),
         Err(error) => {
             // Help and version come as errors, too; a closed stdout changes nothing.
@@ -140,6 +150,6 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Cluster(command)) => cluster::run(place, command).await,
         // Handled before a runtime was made.
-        Some(Command::Ledger(_)) => Ok(Exit::Proven),
+        Some(Command::Ledger(_) | Command::Crm(_)) => Ok(Exit::Proven),
     }
 }

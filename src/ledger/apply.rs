@@ -23,8 +23,8 @@ pub struct Options {
 /// A ledger file opened for writing.
 #[derive(Debug)]
 pub struct Ledger {
-    connection: Connection,
-    path: PathBuf,
+    pub(super) connection: Connection,
+    pub(super) path: PathBuf,
 }
 
 impl Ledger {
@@ -99,11 +99,6 @@ impl Ledger {
             std::thread::sleep(options.pause);
         }
         Ok(seen)
-    }
-
-    #[cfg(test)]
-    pub(super) fn connection(&self) -> &Connection {
-        &self.connection
     }
 }
 

@@ -30,6 +30,9 @@ pub enum LedgerError {
         found: i64,
         known: i64,
     },
+    /// The claim was taken over, settled, or its lease is over.
+    #[error("order {order_id} {action} is not claimed by this run any more; nothing was written")]
+    NotOwner { order_id: String, action: String },
     #[error("ledger {}: {source}", path.display())]
     Sql {
         path: PathBuf,

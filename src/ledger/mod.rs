@@ -4,8 +4,11 @@
 //! `eventlab ledger …` are in [`commands`]. Nothing here knows about the cluster.
 
 mod apply;
+mod claims;
 mod clock;
 pub mod commands;
+pub mod crm;
+mod deliver;
 mod error;
 mod order;
 mod read;
@@ -14,7 +17,11 @@ mod serve;
 mod verify;
 
 pub use apply::{Ledger, Options};
+pub use claims::{ClaimOutcome, ClaimRequest, ClaimRow, Finding, Owner, TransitionRow};
 pub use clock::format_clock;
+pub use deliver::{
+    CrashPoint, Delivery, Reconciled, deliver, deliver_blindly, reconcile, source_id,
+};
 pub use error::LedgerError;
 pub use order::{FirstEffect, MAX_AMOUNT_CENTS, Mode, Order, Outcome, Receipt};
 pub use read::{AttemptRow, BalanceRow, EffectRow, OrderRow, Page, Reader};

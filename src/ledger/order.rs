@@ -58,18 +58,20 @@ impl Order {
         key("workflow uid", &self.workflow_uid)?;
         text("workflow name", &self.workflow_name)?;
         text("trace", &self.trace)?;
-        if !(1..=MAX_AMOUNT_CENTS).contains(&self.amount_cents) {
-            let reason = format!(
-                "must be between 1 and {MAX_AMOUNT_CENTS} cents, not {}",
-                self.amount_cents
-            );
-            return Err(LedgerError::Invalid {
-                field: "amount",
-                reason,
-            });
-        }
-        Ok(())
+        check_amount(self.amount_cents)
     }
+}
+
+/// Refuses an amount that is not positive or too large.
+pub(super) fn check_amount(amount_cents: i64) -> Result<(), LedgerError> {
+    if (1..=MAX_AMOUNT_CENTS).contains(&amount_cents) {
+        return Ok(());
+    }
+    let reason = format!("must be between 1 and {MAX_AMOUNT_CENTS} cents, not {amount_cents}");
+    Err(LedgerError::Invalid {
+        field: "amount",
+        reason,
+    })
 }
 
 /// Refuses an empty or blank key, and text that [`text`] refuses.

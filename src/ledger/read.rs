@@ -12,7 +12,9 @@ use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
 use super::error::AtPath;
-use super::{LedgerError, Verification, clock, format_clock, schema, verify};
+use super::{
+    ClaimRow, LedgerError, TransitionRow, Verification, clock, format_clock, schema, verify,
+};
 
 /// A business key with the effect that registered it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -84,6 +86,8 @@ pub struct Page<T> {
 
 /// A kind of row that can be read in pages.
 pub(super) trait Table: Sized {
+    /// Schema version that brought the table; in an older file it is empty.
+    const SINCE: i64 = 1;
     /// Takes `?1` as the sequence to start after and `?2` as the limit.
     const SQL: &'static str;
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Self>;
@@ -240,6 +244,20 @@ impl Reader {
         self.page(after, limit)
     }
 
+    /// Claims changed after the transition `after`, at most `limit`.
+    pub fn claims(&self, after: i64, limit: usize) -> Result<Page<ClaimRow>, LedgerError> {
+        self.page(after, limit)
+    }
+
+    /// Changes of claims with a sequence above `after`, at most `limit`.
+    pub fn transitions(
+        &self,
+        after: i64,
+        limit: usize,
+    ) -> Result<Page<TransitionRow>, LedgerError> {
+        self.page(after, limit)
+    }
+
     /// Recomputes the balances from the effects; an absent ledger is a correct empty one.
     pub fn verify(&self) -> Result<Verification, LedgerError> {
         Ok(self.with(verify::verify)?.unwrap_or_default())
@@ -308,6 +326,14 @@ fn read_page<T: Table>(
     limit: usize,
 ) -> rusqlite::Result<Page<T>> {
     let asked = i64::try_from(limit.saturating_add(1)).unwrap_or(i64::MAX);
+    if schema::version(connection)? < T::SINCE {
+        return Ok(Page {
+            items: Vec::new(),
+            next: after,
+            more: false,
+            clock: None,
+        });
+    }
     let mut statement = connection.prepare_cached(T::SQL)?;
     let mut items: Vec<T> = statement
         .query_map(params![after, asked], |row| T::from_row(row))?

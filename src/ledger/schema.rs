@@ -76,6 +76,41 @@ const MIGRATIONS: &[&str] = &[
     CREATE TRIGGER effects_are_fixed BEFORE UPDATE ON effects
         BEGIN SELECT RAISE(ABORT, 'effects are append-only'); END;
     ",
+    // 2: claims on work with an effect elsewhere, and how each of them changed.
+    "
+    CREATE TABLE transitions (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        order_id TEXT NOT NULL CHECK (length(order_id) BETWEEN 1 AND 256),
+        action TEXT NOT NULL CHECK (length(action) BETWEEN 1 AND 256),
+        state TEXT NOT NULL CHECK (state IN ('processing', 'completed', 'unresolved', 'failed')),
+        workflow_uid TEXT NOT NULL CHECK (length(workflow_uid) BETWEEN 1 AND 256),
+        reference TEXT NOT NULL,
+        detail TEXT NOT NULL,
+        clock_ms INTEGER NOT NULL
+    ) STRICT;
+
+    CREATE TABLE claims (
+        seq INTEGER NOT NULL UNIQUE REFERENCES transitions (seq),
+        order_id TEXT NOT NULL CHECK (length(order_id) BETWEEN 1 AND 256),
+        action TEXT NOT NULL CHECK (length(action) BETWEEN 1 AND 256),
+        amount_cents INTEGER NOT NULL CHECK (amount_cents BETWEEN 1 AND 1000000000000),
+        state TEXT NOT NULL CHECK (state IN ('processing', 'completed', 'unresolved', 'failed')),
+        sending INTEGER NOT NULL CHECK (sending IN (0, 1)),
+        owner TEXT NOT NULL CHECK ((state = 'processing') = (owner <> '')),
+        reference TEXT NOT NULL CHECK ((state = 'completed') = (reference <> '')),
+        detail TEXT NOT NULL,
+        workflow_uid TEXT NOT NULL CHECK (length(workflow_uid) BETWEEN 1 AND 256),
+        arrival TEXT NOT NULL CHECK (length(arrival) BETWEEN 1 AND 256),
+        lease_ms INTEGER NOT NULL,
+        clock_ms INTEGER NOT NULL,
+        PRIMARY KEY (order_id, action)
+    ) STRICT;
+
+    CREATE TRIGGER transitions_are_kept BEFORE DELETE ON transitions
+        BEGIN SELECT RAISE(ABORT, 'transitions are append-only'); END;
+    CREATE TRIGGER transitions_are_fixed BEFORE UPDATE ON transitions
+        BEGIN SELECT RAISE(ABORT, 'transitions are append-only'); END;
+    ",
 ];
 
 /// Opens (and makes) the file at `path` for writing, with its tables up to date.
@@ -159,7 +194,7 @@ fn known() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-fn version(connection: &Connection) -> rusqlite::Result<i64> {
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 

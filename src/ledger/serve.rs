@@ -1,7 +1,7 @@
 //! The ledger's read-only HTTP view.
 //!
-//! `GET /orders`, `/attempts`, `/effects` and `/balances` answer a JSON array of rows, oldest first; `?after=SEQ&limit=N`
-//! (at most [`MAX_PAGE`]) asks for later rows. The header `Ledger-Clock` holds the ledger's time, `Ledger-More: true`
+//! `GET /orders`, `/attempts`, `/effects`, `/balances`, `/claims` and `/transitions` (of claims) answer a JSON array of
+//! rows, oldest first; `?after=SEQ&limit=N` (at most [`MAX_PAGE`]) asks for later rows. The header `Ledger-Clock` holds the ledger's time, `Ledger-More: true`
 //! says that rows were left over. `GET /healthz` answers 200 while the file can be read.
 
 use std::path::PathBuf;
@@ -21,7 +21,9 @@ use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use super::read::Table;
-use super::{AttemptRow, BalanceRow, EffectRow, LedgerError, OrderRow, Page, Reader};
+use super::{
+    AttemptRow, BalanceRow, ClaimRow, EffectRow, LedgerError, OrderRow, Page, Reader, TransitionRow,
+};
 
 /// Most rows in one answer, and how many come without `limit`.
 pub const MAX_PAGE: usize = 1000;
@@ -61,11 +63,13 @@ pub fn router(reader: Arc<Reader>) -> Router {
         .route("/attempts", get(page::<AttemptRow>))
         .route("/effects", get(page::<EffectRow>))
         .route("/balances", get(page::<BalanceRow>))
+        .route("/claims", get(page::<ClaimRow>))
+        .route("/transitions", get(page::<TransitionRow>))
         .route("/healthz", get(healthz))
         .fallback(|| async {
             failure(
                 StatusCode::NOT_FOUND,
-                "no such view; there are /orders, /attempts, /effects, /balances and /healthz",
+                "no such view; there are /orders, /attempts, /effects, /balances, /claims, /transitions and /healthz",
             )
         })
         .with_state(reader)

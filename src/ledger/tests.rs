@@ -287,7 +287,7 @@ fn rows_refuse_what_the_program_would_not_write() {
         "INSERT INTO orders VALUES ('o-1', 'charge', 1, 1, 0)",
     ];
     for sql in wrong {
-        assert!(ledger.connection().execute_batch(sql).is_err(), "{sql}");
+        assert!(ledger.connection.execute_batch(sql).is_err(), "{sql}");
     }
 }
 
@@ -314,7 +314,7 @@ fn verify_finds_a_changed_balance() {
 fn a_full_disk_says_so_and_leaves_the_ledger_whole() {
     let (_folder, mut ledger, reader) = ledger();
     ledger
-        .connection()
+        .connection
         .execute_batch("PRAGMA max_page_count = 30")
         .unwrap();
     let mut applied = 0;
@@ -358,7 +358,7 @@ fn a_damaged_file_is_named() {
 fn a_newer_file_is_left_alone() {
     let (folder, ledger, _reader) = ledger();
     ledger
-        .connection()
+        .connection
         .execute_batch("PRAGMA user_version = 99")
         .unwrap();
     let path = folder.path().join("ledger.db");

@@ -73,11 +73,7 @@ pub async fn play(
     tries: Tries,
     report: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Played, DriverError> {
-    driver.tell(Message::GoTo {
-        lab: lab.name.clone(),
-        stage: 0,
-    })?;
-    settle(driver).await?;
+    enter(driver, lab).await?;
     let mut played = Played::default();
     while let Some((index, stage)) = present(driver, lab) {
         let end = play_stage(driver, lab, &stage, tries, &mut played, report).await?;
@@ -109,6 +105,24 @@ pub async fn play(
         }
     }
     Ok(played)
+}
+
+/// Goes to the lab's first stage, or stays where a session that was cut off stands in it.
+async fn enter(driver: &mut Driver, lab: &Lab) -> Result<(), DriverError> {
+    let state = driver.state();
+    let here = state.lab().is_some_and(|here| here.name == lab.name);
+    let cut_off = here
+        && !state.finished()
+        && state
+            .progress_here()
+            .is_some_and(|lab| !lab.completed && lab.attempt > 0);
+    if !cut_off {
+        driver.tell(Message::GoTo {
+            lab: lab.name.clone(),
+            stage: 0,
+        })?;
+    }
+    settle(driver).await
 }
 
 /// The stage where the session stands, while it stands in this lab and the lab is not done.
@@ -155,10 +169,16 @@ async fn play_stage(
         }
         _ => {}
     }
+    let cut_off = matches!(driver.state().phase(), StagePhase::Interrupted { .. });
     if *driver.state().phase() != StagePhase::Passed {
         driver.tell(Message::Next)?;
     }
     settle(driver).await?;
+    // What was cut off and cannot be proven any more is done again, with new traces: the learner's key.
+    if cut_off && matches!(driver.state().phase(), StagePhase::Unproven { .. }) {
+        driver.tell(Message::Retry)?;
+        settle(driver).await?;
+    }
     Ok(end_of(driver, stage))
 }
 

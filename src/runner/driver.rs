@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::facts::Place;
+use super::fault;
 use super::observer::{Observer, Record};
 use super::work::{Job, Patience, Worker};
 use crate::cluster::{Cluster, Drift, Fingerprint};
@@ -200,9 +201,15 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::Journal(entry) => {
+                    fault::point("before journal");
                     lock(&self.files).append(*entry)?;
+                    fault::point("after journal");
                 }
-                Effect::Checkpoint => lock(&self.files).checkpoint(&self.state.checkpoint())?,
+                Effect::Checkpoint => {
+                    fault::point("before checkpoint");
+                    lock(&self.files).checkpoint(&self.state.checkpoint())?;
+                    fault::point("after checkpoint");
+                }
                 Effect::CancelWork => {
                     self.generation += 1;
                     std::mem::take(&mut self.cancel).cancel();

@@ -8,6 +8,7 @@ pub mod autopilot;
 pub mod driver;
 pub mod expected;
 pub mod facts;
+mod fault;
 pub mod gate;
 pub mod looking;
 pub mod matchers;

@@ -16,7 +16,7 @@ use super::applying::rename_dependencies;
 use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
-use super::{gate, looking, sending};
+use super::{fault, gate, looking, sending};
 use crate::cluster::{ApplyError, Cluster, Manifest, SendError};
 use crate::evidence::{ProbeRun, Right};
 use crate::kinds;
@@ -76,12 +76,14 @@ impl Worker {
     }
 
     fn answer(&self, generation: u64, message: Message) {
+        fault::point("after effect");
         // The driver is gone at the end of the session; nobody waits for the answer then.
         let _ = self.messages.send((generation, message));
     }
 
     async fn work(&self, job: Job) {
         let generation = job.generation;
+        fault::point("before effect");
         match job.effect {
             Effect::Apply {
                 lab,
@@ -344,6 +346,7 @@ impl Worker {
             .unwrap_or_default();
         let command = sending::command(&request, &url);
         self.observer.sent(trace, place.clone());
+        fault::point("before request");
         match self
             .cluster
             .send(sending::WEBHOOK_SERVICE, sending::WEBHOOK_PORT, &request)

@@ -9,7 +9,7 @@ use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eventlab::embedded::api::kubeconfig::{Kubeconfig, Persona};
+use eventlab::embedded::api::kubeconfig::{Kubeconfig, personas};
 use eventlab::embedded::api::listener::{Limits, Listener};
 use eventlab::embedded::api::logs::{FileLog, LogError, LogRequest, LogStream, PodLogs};
 use eventlab::embedded::api::tls::ServingIdentity;
@@ -93,13 +93,7 @@ impl Cluster {
         let listener = Listener::bind(None, home.path(), &identity, Limits::default())
             .await
             .unwrap();
-        let personas =
-            [("admin", vec!["system:masters"]), ("learner", vec![])].map(|(name, groups)| {
-                Persona {
-                    name: name.into(),
-                    token: lab.server.user_token(name, &groups),
-                }
-            });
+        let personas = personas(&lab.server);
         let kubeconfig = Kubeconfig {
             server: &listener.url(),
             ca_pem: identity.ca_pem(),
@@ -432,6 +426,15 @@ impl Kubectl<'_> {
             ),
             "{refusal}"
         );
+        let early = self.fail(&["get", "pods", "--context=order-sensor"]).await;
+        assert!(
+            early.contains("You must be logged in to the server"),
+            "{early}"
+        );
+        self.run(&["create", "serviceaccount", "order-sensor", "-n", "eventlab"])
+            .await;
+        let sensor = "system:serviceaccount:eventlab:order-sensor";
+        self.is(&["--context=order-sensor"], sensor).await;
         let unauthorized = self.fail(&["get", "pods", "--token=wrong"]).await;
         assert!(
             unauthorized.contains("You must be logged in to the server"),

@@ -335,3 +335,306 @@ fn serve_ends_on_sigterm() {
     };
     assert_eq!(status.code(), Some(0));
 }
+
+/// A CRM in a process of its own.
+struct Crm {
+    child: Child,
+    url: String,
+}
+
+impl Crm {
+    fn start(folder: &Path, arguments: &[&str]) -> Crm {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+            .args(["crm", "serve", "--port", "0", "--db"])
+            .arg(folder.join("crm.db"))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+        std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
+        let url = line
+            .trim()
+            .strip_prefix("serving the CRM on ")
+            .unwrap()
+            .to_owned();
+        Crm { child, url }
+    }
+
+    fn get(&self, path: &str) -> (u16, Value) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(http_get(&format!("{}{path}", self.url)))
+    }
+
+    fn entries(&self) -> usize {
+        self.get("/admin/entries").1.as_array().unwrap().len()
+    }
+
+    fn deliver(&self, db: &Path, workflow: &str, arguments: &[&str]) -> Output {
+        let mut command = command("deliver", db);
+        command.args(["--crm", &self.url, "--order-id", "o/1", "--amount", "4200"]);
+        command
+            .args(["--workflow-uid", workflow, "--arrival", "a-1"])
+            .args(arguments);
+        command.output().unwrap()
+    }
+}
+
+impl Drop for Crm {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn outcome(output: &Output) -> (Option<i32>, String) {
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (
+        output.status.code(),
+        line["outcome"].as_str().unwrap_or_default().to_owned(),
+    )
+}
+
+fn states(db: &Path) -> Vec<String> {
+    Reader::new(db)
+        .transitions(0, 100)
+        .unwrap()
+        .items
+        .into_iter()
+        .map(|row| row.state)
+        .collect()
+}
+
+#[test]
+fn a_delivery_is_done_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, crm) = (
+        folder.path().join("ledger.db"),
+        Crm::start(folder.path(), &[]),
+    );
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-1", &[])),
+        (Some(0), "completed".into())
+    );
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-2", &[])),
+        (Some(0), "already-completed".into())
+    );
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-3", &["--amount", "1"])).0,
+        Some(64),
+        "an option comes once"
+    );
+    assert_eq!(crm.entries(), 1);
+    // Without a claim it is done every time.
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-4", &["--manner", "blind"])),
+        (Some(0), "completed".into())
+    );
+    assert_eq!(crm.entries(), 2);
+    assert_eq!(states(&db), ["processing", "processing", "completed"]);
+}
+
+#[test]
+fn a_crash_after_the_write_is_looked_up_and_never_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, crm) = (
+        folder.path().join("ledger.db"),
+        Crm::start(folder.path(), &["--capability", "search"]),
+    );
+    use std::os::unix::process::ExitStatusExt;
+    let killed = crm.deliver(&db, "wf-1", &["--crash", "after-write"]);
+    assert_eq!((killed.status.signal(), crm.entries()), (Some(9), 1));
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-2", &[])),
+        (Some(5), "busy".into())
+    );
+    let clock = command("clock", &db)
+        .args(["--advance", "60"])
+        .output()
+        .unwrap();
+    assert_eq!(clock.status.code(), Some(0));
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-2", &[])),
+        (Some(4), "unresolved".into())
+    );
+    assert_eq!(crm.entries(), 1);
+    let reconciled = command("reconcile", &db)
+        .args(["--crm", &crm.url])
+        .output()
+        .unwrap();
+    assert_eq!(reconciled.status.code(), Some(0), "{}", stderr(&reconciled));
+    let line: Value = serde_json::from_slice(&reconciled.stdout).unwrap();
+    assert_eq!(
+        (&line["state"], &line["detail"]),
+        (&"completed".into(), &"found as crm-1".into())
+    );
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-3", &[])),
+        (Some(0), "already-completed".into())
+    );
+    assert_eq!(crm.entries(), 1);
+    assert_eq!(
+        states(&db),
+        ["processing", "processing", "unresolved", "completed"]
+    );
+}
+
+#[test]
+fn crashes_before_the_write_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, crm) = (
+        folder.path().join("ledger.db"),
+        Crm::start(folder.path(), &["--capability", "search"]),
+    );
+    crm.deliver(&db, "wf-1", &["--crash", "after-claim"]);
+    command("clock", &db)
+        .args(["--advance", "60"])
+        .output()
+        .unwrap();
+    // Nothing was announced: the next run takes over.
+    crm.deliver(&db, "wf-2", &["--crash", "before-write"]);
+    assert_eq!(crm.entries(), 0);
+    command("clock", &db)
+        .args(["--advance", "60"])
+        .output()
+        .unwrap();
+    // The write was announced: nobody knows, until somebody has looked.
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-3", &[])),
+        (Some(4), "unresolved".into())
+    );
+    command("reconcile", &db)
+        .args(["--crm", &crm.url])
+        .output()
+        .unwrap();
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-3", &[])),
+        (Some(0), "completed".into())
+    );
+    assert_eq!(crm.entries(), 1);
+}
+
+#[test]
+fn a_lost_answer_is_unresolved_and_what_helps_is_the_crm_s_to_offer() {
+    for (capability, fault, reconciled, entries) in [
+        ("search", "after-commit", Some(0), 1),
+        ("search", "wrong-answer", Some(0), 1),
+        ("search", "before-commit", Some(0), 0),
+        ("neither", "after-commit", Some(4), 1),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let db = folder.path().join("ledger.db");
+        let crm = Crm::start(
+            folder.path(),
+            &["--capability", capability, "--fault", fault],
+        );
+        assert_eq!(
+            outcome(&crm.deliver(&db, "wf-1", &[])),
+            (Some(4), "unresolved".into()),
+            "{fault}"
+        );
+        assert_eq!(crm.entries(), entries, "{fault}");
+        let output = command("reconcile", &db)
+            .args(["--crm", &crm.url])
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.code(),
+            reconciled,
+            "{capability} {fault}: {}",
+            stderr(&output)
+        );
+    }
+    // A CRM that knows its keys makes even a blind repetition harmless.
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("ledger.db");
+    let crm = Crm::start(
+        folder.path(),
+        &["--capability", "idempotency", "--fault", "after-commit"],
+    );
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-1", &["--manner", "blind"])).0,
+        Some(4)
+    );
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-2", &["--manner", "blind"])),
+        (Some(0), "completed".into())
+    );
+    assert_eq!(crm.entries(), 1);
+    assert_eq!(crm.get("/entries?source_id=x").0, 501);
+}
+
+#[test]
+fn fifty_deliveries_at_once_write_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, crm) = (
+        folder.path().join("ledger.db"),
+        Crm::start(folder.path(), &[]),
+    );
+    let children: Vec<Child> = (0..50)
+        .map(|n| {
+            let mut command = command("deliver", &db);
+            command.args([
+                "--crm",
+                &crm.url,
+                "--order-id",
+                "o-1",
+                "--amount",
+                "1",
+                "--arrival",
+                "a",
+            ]);
+            command
+                .args(["--workflow-uid", &format!("wf-{n}")])
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let outcomes: Vec<String> = children
+        .into_iter()
+        .map(|child| outcome(&child.wait_with_output().unwrap()).1)
+        .collect();
+    assert_eq!(
+        outcomes
+            .iter()
+            .filter(|outcome| *outcome == "completed")
+            .count(),
+        1,
+        "{outcomes:?}"
+    );
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| ["completed", "already-completed", "busy"].contains(&outcome.as_str()))
+    );
+    assert_eq!(crm.entries(), 1);
+}
+
+#[test]
+fn a_crm_that_is_not_there_fails_without_doubt() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("ledger.db");
+    let url = {
+        let crm = Crm::start(folder.path(), &[]);
+        crm.url.clone()
+    };
+    let gone = Crm {
+        child: Command::new("/bin/sleep").arg("1000").spawn().unwrap(),
+        url,
+    };
+    assert_eq!(
+        outcome(&gone.deliver(&db, "wf-1", &[])),
+        (Some(1), "failed".into())
+    );
+    let bad = Crm {
+        child: Command::new("/bin/sleep").arg("1000").spawn().unwrap(),
+        url: "https://crm".into(),
+    };
+    assert_eq!(bad.deliver(&db, "wf-1", &[]).status.code(), Some(64));
+}

@@ -702,3 +702,42 @@ async fn after_a_crash_nobody_claims_to_know_how_a_container_ended() {
             .ends_with("asked to end\n")
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_set_back_is_caught_up_with() {
+    let cluster = Cluster::new().await;
+    cluster.create("runs", service_spec("wait-for-end")).await;
+    cluster.create("ends", service_spec("wait-for-end")).await;
+    for name in ["runs", "ends"] {
+        cluster.wait_phase(name, "Running").await;
+    }
+    let snapshot = cluster.state.path().join("snapshot.db");
+    cluster.lab.server.snapshot(&snapshot).unwrap();
+    let node = cluster.node.as_ref().unwrap();
+    assert!(node.kill("lab", "ends", "main").await);
+    cluster.wait_phase("ends", "Failed").await;
+    cluster.create("later", service_spec("wait-for-end")).await;
+    let later = cluster.wait_phase("later", "Running").await;
+
+    cluster.lab.server.restore(&snapshot).unwrap();
+    // Nobody knows a pod of a time that has not been.
+    let folder = cluster
+        .state
+        .path()
+        .join("pods")
+        .join(later.metadata.uid.unwrap());
+    until(async || !folder.exists()).await;
+    assert!(cluster.pods().get_opt("later").await.unwrap().is_none());
+    // What had ended meanwhile is not running again by that.
+    let ends = cluster.wait_phase("ends", "Failed").await;
+    assert_eq!(
+        container(&ends, "main")["state"]["terminated"]["reason"],
+        "ContainerStatusUnknown"
+    );
+    assert_eq!(
+        phase_of(&cluster.pods().get("runs").await.unwrap()),
+        "Running"
+    );
+    assert!(node.kill("lab", "runs", "main").await, "it still runs");
+    cluster.wait_phase("runs", "Failed").await;
+}

@@ -8,6 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use super::private_file;
+use super::rbac;
+use super::server::ApiServer;
+use crate::kinds::NAMESPACE;
 
 /// Name of the cluster entry.
 const CLUSTER: &str = "eventlab";
@@ -17,6 +20,26 @@ const CLUSTER: &str = "eventlab";
 pub struct Persona {
     pub name: String,
     pub token: String,
+}
+
+/// The personas of the lab: `admin` may do everything, `learner` works in the lab namespace, and the lab's two service
+/// accounts show what their roles allow. The accounts' tokens work from the moment a lab has made them.
+#[must_use]
+pub fn personas(server: &ApiServer) -> Vec<Persona> {
+    let user = |name: &str, groups: &[&str]| Persona {
+        name: name.to_owned(),
+        token: server.user_token(name, groups),
+    };
+    let account = |name: &str| Persona {
+        name: name.to_owned(),
+        token: server.service_account_token(NAMESPACE, name),
+    };
+    vec![
+        user("admin", &[rbac::MASTERS]),
+        user("learner", &[]),
+        account("order-sensor"),
+        account("order-runner"),
+    ]
 }
 
 /// What goes into the file.

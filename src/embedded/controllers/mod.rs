@@ -30,20 +30,18 @@ pub enum Identity {
     Deployment,
     ReplicaSet,
     Endpoint,
-    Namespace,
     GarbageCollector,
 }
 
 impl Identity {
     /// Every identity that [`start`] asks for.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::ArgoEvents,
         Self::ArgoWorkflows,
         Self::Scheduler,
         Self::Deployment,
         Self::ReplicaSet,
         Self::Endpoint,
-        Self::Namespace,
         Self::GarbageCollector,
     ];
 
@@ -57,7 +55,6 @@ impl Identity {
             Self::Deployment => "system:serviceaccount:kube-system:deployment-controller",
             Self::ReplicaSet => "system:serviceaccount:kube-system:replicaset-controller",
             Self::Endpoint => "system:serviceaccount:kube-system:endpoint-controller",
-            Self::Namespace => "system:serviceaccount:kube-system:namespace-controller",
             Self::GarbageCollector => "system:serviceaccount:kube-system:generic-garbage-collector",
         }
     }
@@ -72,7 +69,6 @@ pub struct ControllerClients {
     pub deployment: Client,
     pub replica_set: Client,
     pub endpoint: Client,
-    pub namespace: Client,
     pub garbage_collector: Client,
 }
 
@@ -86,7 +82,6 @@ impl ControllerClients {
             deployment: client(Identity::Deployment),
             replica_set: client(Identity::ReplicaSet),
             endpoint: client(Identity::Endpoint),
-            namespace: client(Identity::Namespace),
             garbage_collector: client(Identity::GarbageCollector),
         }
     }
@@ -124,11 +119,6 @@ pub fn start_with(
     endpoints::start(&clients.endpoint, &mut tasks, &cancel);
     argo_events::start(&clients.argo_events, &mut tasks, &cancel);
     workflow::start(&clients.argo_workflows, settings, &mut tasks, &cancel);
-    garbage::start(
-        &clients.garbage_collector,
-        &clients.namespace,
-        &mut tasks,
-        &cancel,
-    );
+    garbage::start(&clients.garbage_collector, &mut tasks, &cancel);
     ControllerHandle { tasks }
 }

@@ -161,7 +161,7 @@ impl Logs {
                 .waiting
                 .get(&(request.uid.clone(), request.container.clone()))
                 .cloned();
-            return Err(reason.map_or(LogError::UnknownContainer, LogError::WaitingToStart));
+            return Err(reason.map_or(LogError::Gone, LogError::WaitingToStart));
         };
         let instance = match (request.options.previous, current) {
             (false, _) => current,
@@ -407,7 +407,7 @@ mod tests {
         let (folder, logs) = logs();
         assert!(matches!(
             read(&logs, false, false).await,
-            Err(LogError::UnknownContainer)
+            Err(LogError::Gone)
         ));
         logs.set_waiting("u", "main", "ImagePullBackOff");
         let waiting = read(&logs, false, false).await;
@@ -436,7 +436,7 @@ mod tests {
         logs.remove("eventlab", "p", "u");
         assert!(matches!(
             read(&logs, false, false).await,
-            Err(LogError::UnknownContainer)
+            Err(LogError::Gone)
         ));
     }
 

@@ -45,6 +45,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use self::addresses::AddressBook;
 use self::events::Recorder;
@@ -183,6 +184,28 @@ impl Shared {
     }
 }
 
+/// Descriptors that a busy node needs: each container holds half a dozen.
+const DESCRIPTORS: u64 = 16 * 1024;
+
+/// Raises the soft limit of open files, as far as the hard one lets us; the shell's default is enough for few pods.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limits = getrlimit(Resource::Nofile);
+    let wanted = limits
+        .maximum
+        .map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
+    if limits.current.is_some_and(|current| current < wanted) {
+        // A refusal leaves things as they were.
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: Some(wanted),
+                maximum: limits.maximum,
+            },
+        );
+    }
+}
+
 /// The node.
 #[derive(Debug)]
 pub struct Node;
@@ -193,6 +216,7 @@ impl Node {
     /// # Errors
     /// A folder cannot be made, or the API refuses the node.
     pub async fn start(config: NodeConfig) -> Result<NodeHandle, NodeError> {
+        raise_descriptor_limit();
         let folder = |name: &str| config.state_dir.join(name);
         for path in [folder("pods"), folder("volumes"), folder("node")] {
             files::make_private_folder(&path)
@@ -225,10 +249,12 @@ impl Node {
         let (commands, received) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         tasks.spawn(writing);
-        tasks.spawn(proxy::run(
+        let (mut proxies, cancel) = (JoinSet::new(), CancellationToken::new());
+        proxies.spawn(proxy::run(
             config.client.clone(),
             config.addresses.clone(),
             listed,
+            cancel.clone(),
         ));
         tasks.spawn(register::publish_addresses(
             config.client,
@@ -239,7 +265,9 @@ impl Node {
             commands,
             addresses: config.addresses,
             swept,
-            _tasks: tasks,
+            cancel,
+            proxies,
+            tasks,
         })
     }
 }
@@ -250,7 +278,10 @@ pub struct NodeHandle {
     commands: mpsc::UnboundedSender<watch::Command>,
     addresses: AddressBook,
     swept: Vec<ChildRecord>,
-    _tasks: JoinSet<()>,
+    /// Ends the listeners of Services in order.
+    cancel: CancellationToken,
+    proxies: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl NodeHandle {
@@ -280,7 +311,7 @@ impl NodeHandle {
 
     /// Stops all containers in order, within `grace`. Their statuses stay: at the next start they are containers whose
     /// end nobody saw, as after a reboot of a real node.
-    pub async fn stop(self, grace: Duration) {
+    pub async fn stop(mut self, grace: Duration) {
         let (done, answer) = oneshot::channel();
         if self
             .commands
@@ -290,5 +321,8 @@ impl NodeHandle {
             // Closed means that there is nothing left to stop.
             let _ = answer.await;
         }
+        self.cancel.cancel();
+        while self.proxies.join_next().await.is_some() {}
+        self.tasks.shutdown().await;
     }
 }

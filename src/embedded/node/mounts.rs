@@ -192,10 +192,13 @@ mod tests {
     fn every_path_option_of_the_workloads_is_known() {
         use clap::Subcommand;
         let paths = clap::value_parser!(PathBuf).type_id();
-        let command = crate::ledger::commands::LedgerCommand::augment_subcommands(
+        let ledger = crate::ledger::commands::LedgerCommand::augment_subcommands(
             clap::Command::new("ledger"),
         );
-        for subcommand in command.get_subcommands() {
+        let crm = crate::ledger::crm::commands::CrmCommand::augment_subcommands(
+            clap::Command::new("crm"),
+        );
+        for subcommand in ledger.get_subcommands().chain(crm.get_subcommands()) {
             for argument in subcommand.get_arguments() {
                 if argument.get_value_parser().type_id() != paths {
                     continue;

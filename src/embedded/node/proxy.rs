@@ -15,20 +15,26 @@ use kube::{Api, Client};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 use super::addresses::{AddressBook, PortKey, identity};
 
 /// Connections through one port at a time.
 const MAX_CONNECTIONS: usize = 512;
 /// How long a port that was ours is tried for, and how often.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(2);
 /// Pause after a failed accept (no descriptors left) or reservation.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Follows the Services of the cluster and serves their ports until the task is dropped; `listed` is told when those
-/// that exist now are in the book.
-pub(super) async fn run(client: Client, book: AddressBook, listed: oneshot::Sender<()>) {
+/// Follows the Services of the cluster and serves their ports until `cancel`, then closes them all; `listed` is told when
+/// those that exist now are in the book.
+pub(super) async fn run(
+    client: Client,
+    book: AddressBook,
+    listed: oneshot::Sender<()>,
+    cancel: CancellationToken,
+) {
     let mut listed = Some(listed);
     let mut ports = Ports {
         book,
@@ -40,25 +46,32 @@ pub(super) async fn run(client: Client, book: AddressBook, listed: oneshot::Send
     let mut events = watcher(Api::<Service>::all(client), watcher::Config::default())
         .default_backoff()
         .boxed();
-    while let Some(event) = events.next().await {
+    loop {
+        let event = tokio::select! {
+            () = cancel.cancelled() => break,
+            event = events.next() => event,
+        };
         match event {
-            Ok(watcher::Event::Apply(service)) => ports.apply(&service),
-            Ok(watcher::Event::Delete(service)) => ports.remove(&identity(&service)),
-            Ok(watcher::Event::Init) => seen = Some(Vec::new()),
-            Ok(watcher::Event::InitApply(service)) => {
+            None => break,
+            Some(Ok(watcher::Event::Apply(service))) => ports.apply(&service).await,
+            Some(Ok(watcher::Event::Delete(service))) => ports.remove(&identity(&service)),
+            Some(Ok(watcher::Event::Init)) => seen = Some(Vec::new()),
+            Some(Ok(watcher::Event::InitApply(service))) => {
                 seen.get_or_insert_default().push(identity(&service));
-                ports.apply(&service);
+                ports.apply(&service).await;
             }
-            Ok(watcher::Event::InitDone) => {
+            Some(Ok(watcher::Event::InitDone)) => {
                 ports.keep(&seen.take().unwrap_or_default());
                 if let Some(listed) = listed.take() {
                     // The node may be gone already.
                     let _ = listed.send(());
                 }
             }
-            Err(error) => tracing::debug!(%error, "watching services"),
+            Some(Err(error)) => tracing::debug!(%error, "watching services"),
         }
     }
+    // Closed here, not some time after: the next life wants the same ports.
+    ports.tasks.shutdown().await;
 }
 
 /// The listeners of all Services.
@@ -69,20 +82,21 @@ struct Ports {
 }
 
 impl Ports {
-    fn apply(&mut self, service: &Service) {
+    async fn apply(&mut self, service: &Service) {
         let keys = self.book.set_service(service);
+        let book = self.book.clone();
         let running = self.running.entry(identity(service)).or_default();
         running.retain(|(key, task)| {
             let kept = keys.contains(key);
             if !kept {
                 task.abort();
-                self.book.remove_real(key);
+                book.remove_real(key);
             }
             kept
         });
         for key in keys {
             if running.iter().all(|(known, _)| *known != key) {
-                let reserved = Reserved::take(&self.book, &key);
+                let reserved = Reserved::take_again(&self.book, &key).await;
                 let task = self
                     .tasks
                     .spawn(serve(self.book.clone(), key.clone(), reserved));
@@ -138,19 +152,23 @@ impl Reserved {
         Reserved(None)
     }
 
-    /// Reserves the port that was listened on until now.
+    /// Reserves the port that was listened on before, here or in an earlier life.
     ///
     /// A child that is being started holds a copy of every socket until it runs its program, a closed listener among
     /// them; so this has patience before it gives the port up.
     async fn take_again(book: &AddressBook, key: &PortKey) -> Reserved {
         let end = tokio::time::Instant::now() + PATIENCE;
-        let port = book.remembered(key).unwrap_or(0);
-        while tokio::time::Instant::now() < end {
-            if let Ok((socket, address)) = reserve(port) {
-                book.set_real(key, address, false);
-                return Reserved(Some(socket));
+        if let Some(port) = book
+            .remembered(key)
+            .filter(|port| !book.has_port(key, *port))
+        {
+            while tokio::time::Instant::now() < end {
+                if let Ok((socket, address)) = reserve(port) {
+                    book.set_real(key, address, false);
+                    return Reserved(Some(socket));
+                }
+                tokio::time::sleep(RETRY).await;
             }
-            tokio::time::sleep(RETRY).await;
         }
         Reserved::take(book, key)
     }

@@ -16,16 +16,24 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_s
 #[derive(Debug)]
 pub(super) struct StatusWriter {
     wanted: watch::Sender<(u64, PodStatus)>,
-    /// Version that was written last; closed when the pod is gone.
-    written: watch::Receiver<u64>,
+    /// What was written last; closed when the pod is gone.
+    written: watch::Receiver<Written>,
     task: JoinHandle<()>,
+}
+
+/// A write that was carried out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    version: u64,
+    /// resourceVersion of the pod after it.
+    resource_version: u64,
 }
 
 impl StatusWriter {
     /// For the pod with this name and uid; another pod of the same name is never touched.
     pub(super) fn new(client: Client, namespace: &str, name: &str, uid: &str) -> StatusWriter {
         let (wanted, source) = watch::channel((0, PodStatus::default()));
-        let (done, written) = watch::channel(0);
+        let (done, written) = watch::channel(Written::default());
         let api = Api::<Pod>::namespaced(client, namespace);
         let task = tokio::spawn(write(api, name.to_owned(), uid.to_owned(), source, done));
         StatusWriter {
@@ -47,11 +55,30 @@ impl StatusWriter {
         });
     }
 
+    /// Writes the status again if the API shows another one, as after it was set back to a snapshot.
+    pub(super) fn compare(&self, pod: &Pod) {
+        let written = *self.written.borrow();
+        let current = written.version == self.wanted.borrow().0;
+        // What was seen before the last write says nothing about it.
+        if written.version == 0 || !current || resource_version(pod) <= written.resource_version {
+            return;
+        }
+        let shown = pod.status.as_ref().map(essence);
+        self.wanted.send_if_modified(|(version, wanted)| {
+            let differs = shown.as_ref() != Some(&essence(wanted));
+            *version += u64::from(differs);
+            differs
+        });
+    }
+
     /// Waits until the last status was written, or the pod is gone.
     pub(super) async fn flush(&mut self) {
         let version = self.wanted.borrow().0;
         // Closed means that there is no pod to write to any more.
-        let _ = self.written.wait_for(|written| *written >= version).await;
+        let _ = self
+            .written
+            .wait_for(|written| written.version >= version)
+            .await;
     }
 }
 
@@ -66,7 +93,7 @@ async fn write(
     name: String,
     uid: String,
     mut wanted: watch::Receiver<(u64, PodStatus)>,
-    written: watch::Sender<u64>,
+    written: watch::Sender<Written>,
 ) {
     let mut pause = PAUSE.0;
     while wanted.changed().await.is_ok() {
@@ -76,8 +103,12 @@ async fn write(
                 .patch_status(&name, &PatchParams::default(), &patch(&uid, &status))
                 .await
             {
-                Ok(_) => {
-                    written.send_replace(version);
+                Ok(pod) => {
+                    let resource_version = resource_version(&pod);
+                    written.send_replace(Written {
+                        version,
+                        resource_version,
+                    });
                     pause = PAUSE.0;
                     break;
                 }
@@ -92,6 +123,24 @@ async fn write(
             }
         }
     }
+}
+
+fn resource_version(pod: &Pod) -> u64 {
+    pod.metadata
+        .resource_version
+        .as_deref()
+        .and_then(|version| version.parse().ok())
+        .unwrap_or(0)
+}
+
+/// What of a status belongs to the node alone, as the API writes it.
+fn essence(status: &PodStatus) -> serde_json::Value {
+    json!([
+        status.phase,
+        status.pod_ip,
+        status.init_container_statuses,
+        status.container_statuses
+    ])
 }
 
 /// An answer that trying again may not change.

@@ -145,7 +145,13 @@ impl Pods {
             .iter()
             .filter_map(|pod| pod.metadata.uid.clone())
             .collect();
-        self.over.retain(|uid, _| present.contains(uid));
+        // A pod that is not over any more was set back to a snapshot, and its containers are gone.
+        let over: HashSet<&str> = pods
+            .iter()
+            .filter(|pod| is_over(pod))
+            .filter_map(|pod| pod.metadata.uid.as_deref())
+            .collect();
+        self.over.retain(|uid, _| over.contains(uid.as_str()));
         for (_, entry) in self
             .workers
             .iter_mut()

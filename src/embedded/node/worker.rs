@@ -234,6 +234,9 @@ impl Worker {
         self.refused = true;
         self.event("", Kind::Warning, refused.event, refused.message.clone());
         for slot in &mut self.slots {
+            self.shared
+                .logs
+                .set_waiting(&self.uid, &slot.spec.name, "CreateContainerConfigError");
             slot.wait(
                 "CreateContainerConfigError",
                 Some(refused.message.clone()),
@@ -250,6 +253,7 @@ impl Worker {
                 self.shared
                     .addresses
                     .set_pod(&self.uid, &self.pod, &self.context.placement.pod_ip);
+                self.writer.compare(&self.pod);
                 self.note_deletion();
             }
             Input::Gone => self.stop(Why::Gone, Duration::ZERO),

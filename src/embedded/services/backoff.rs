@@ -25,7 +25,7 @@ impl Backoff {
     };
 
     /// The waits between the tries.
-    fn waits(self) -> impl Iterator<Item = Duration> {
+    pub(super) fn waits(self) -> impl Iterator<Item = Duration> {
         let mut base = self.duration.as_secs_f64();
         (1..self.steps).map(move |_| {
             let wait = base * (1.0 + self.jitter.max(0.0) * random_share());

@@ -5,6 +5,7 @@
 
 pub mod bus_service;
 pub mod eventsource;
+pub mod executor;
 pub mod sensor;
 
 mod backoff;
@@ -16,15 +17,18 @@ mod metrics;
 mod tasks;
 
 use crate::embedded::node::process::Service;
-use crate::kinds::{ARGO_EVENTS_IMAGE, NATS_IMAGE};
+use crate::kinds::{ARGO_EVENTS_IMAGE, ARGO_EXEC_IMAGE, NATS_IMAGE};
 
 /// The service that a container of this image, name and arguments runs; `None` when this program does not have it.
 #[must_use]
-pub fn find(image: &str, _container: &str, args: &[String]) -> Option<Service> {
-    match (image, args.first().map(String::as_str)) {
-        (ARGO_EVENTS_IMAGE, Some("eventsource-service")) => Some(eventsource::run),
-        (ARGO_EVENTS_IMAGE, Some("sensor-service")) => Some(sensor::run),
-        (NATS_IMAGE, _) => Some(bus_service::run),
+pub fn find(image: &str, container: &str, args: &[String]) -> Option<Service> {
+    let argument = args.first().map_or("", String::as_str);
+    match (image, argument, container) {
+        (ARGO_EVENTS_IMAGE, "eventsource-service", _) => Some(eventsource::run),
+        (ARGO_EVENTS_IMAGE, "sensor-service", _) => Some(sensor::run),
+        (ARGO_EXEC_IMAGE, _, "init") => Some(executor::init),
+        (ARGO_EXEC_IMAGE, _, "wait") => Some(executor::wait),
+        (NATS_IMAGE, _, _) => Some(bus_service::run),
         _ => None,
     }
 }

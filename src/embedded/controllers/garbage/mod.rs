@@ -1,10 +1,9 @@
 //! The garbage collector: deletes what has lost its owner, and does the work of deletions that wait.
 //!
-//! Kinds are those that discovery lists at the start with the verbs `delete`, `list` and `watch`. A
-//! namespace that is being deleted is emptied in [`namespace`].
+//! Kinds are those that discovery lists at the start with the verbs `delete`, `list` and `watch`. Emptying
+//! a namespace that is being deleted is the API server's own work here.
 
 mod graph;
-mod namespace;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,13 +26,12 @@ use super::runtime::{
 use graph::{FOREGROUND, Graph, Item, Node, ORPHAN};
 
 /// A kind that the collector watches.
-#[derive(Clone)]
-pub(super) struct Kind {
+struct Kind {
     resource: ApiResource,
     namespaced: bool,
-    /// Events are many, and nobody's dependents: they only go with their namespace.
-    watched: bool,
 }
+
+type Metadata = PartialObjectMeta<DynamicObject>;
 
 struct Collector {
     client: Client,
@@ -41,21 +39,18 @@ struct Collector {
     graph: Arc<Mutex<Graph>>,
 }
 
-/// Starts the collector once discovery answers, and the emptying of namespaces.
-pub(super) fn start(
-    client: &Client,
-    namespaces: &Client,
-    tasks: &mut Tasks,
-    cancel: &CancellationToken,
-) {
-    let (client, namespaces, parent) = (client.clone(), namespaces.clone(), cancel.clone());
+/// Starts the collector once discovery answers.
+pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationToken) {
+    let (client, parent) = (client.clone(), cancel.clone());
     tasks.supervise("garbage", cancel, move || {
-        let (client, namespaces, cancel) = (client.clone(), namespaces.clone(), parent.child_token());
+        let (client, cancel) = (client.clone(), parent.child_token());
         async move {
             let guard = cancel.clone().drop_guard();
             match kinds(&client).await {
-                Ok(kinds) => run(client, namespaces, kinds, &cancel).await,
-                Err(error) => tracing::warn!(target: "controllers", "garbage: discovery failed: {}", message(&error)),
+                Ok(kinds) => run(client, kinds, &cancel).await,
+                Err(error) => {
+                    tracing::warn!(target: "controllers", "garbage: discovery failed: {}", message(&error));
+                }
             }
             drop(guard);
         }
@@ -68,18 +63,15 @@ async fn kinds(client: &Client) -> kube::Result<Vec<Kind>> {
     for group in discovery.groups() {
         for (resource, capabilities) in group.recommended_resources() {
             let needed = [verbs::DELETE, verbs::LIST, verbs::WATCH];
-            if needed
+            let can = needed
                 .iter()
-                .all(|verb| capabilities.supports_operation(verb))
-            {
-                let (namespaced, watched) = (
-                    capabilities.scope == Scope::Namespaced,
-                    resource.kind != "Event",
-                );
+                .all(|verb| capabilities.supports_operation(verb));
+            // Events are many, and nobody's dependents.
+            if can && resource.kind != "Event" {
+                let namespaced = capabilities.scope == Scope::Namespaced;
                 kinds.push(Kind {
                     resource,
                     namespaced,
-                    watched,
                 });
             }
         }
@@ -87,33 +79,19 @@ async fn kinds(client: &Client) -> kube::Result<Vec<Kind>> {
     Ok(kinds)
 }
 
-async fn run(client: Client, namespaces: Client, kinds: Vec<Kind>, cancel: &CancellationToken) {
+async fn run(client: Client, kinds: Vec<Kind>, cancel: &CancellationToken) {
     let (graph, queue) = (
         Arc::new(Mutex::new(Graph::default())),
         Arc::new(WorkQueue::new()),
     );
     let mut tasks = Tasks::default();
-    let emptying = namespace::start(&namespaces, kinds.clone(), &mut tasks, cancel);
-    let informers: Vec<Informer<PartialObjectMeta<DynamicObject>>> = kinds
-        .iter()
-        .enumerate()
-        .filter(|(_, kind)| kind.watched)
-        .map(|(number, kind)| {
-            let (graph, queue, emptying) = (
-                Arc::clone(&graph),
-                Arc::clone(&queue),
-                Arc::clone(&emptying),
-            );
-            Source::new(Api::all_with(client.clone(), &kind.resource))
-                .on_change(move |change| {
-                    observe(number, change, &graph, &queue);
-                    if change.new.is_none() {
-                        emptying.add(ObjectKey::new("", change.key.namespace.clone()));
-                    }
-                })
-                .start(&mut tasks, cancel)
-        })
-        .collect();
+    let mut informers: Vec<Informer<Metadata>> = Vec::new();
+    for (number, kind) in kinds.iter().enumerate() {
+        let (graph, queue) = (Arc::clone(&graph), Arc::clone(&queue));
+        let source = Source::new(Api::all_with(client.clone(), &kind.resource))
+            .on_change(move |change| observe(number, change, &graph, &queue));
+        informers.push(source.start(&mut tasks, cancel));
+    }
     let synced =
         async move { futures::future::join_all(informers.iter().map(Informer::synced)).await };
     let collector = Arc::new(Collector {
@@ -128,12 +106,7 @@ async fn run(client: Client, namespaces: Client, kinds: Vec<Kind>, cancel: &Canc
 }
 
 /// Takes a change into the graph and queues whom it concerns.
-fn observe(
-    kind: usize,
-    change: &Change<PartialObjectMeta<DynamicObject>>,
-    graph: &Mutex<Graph>,
-    queue: &WorkQueue<Item>,
-) {
+fn observe(kind: usize, change: &Change<Metadata>, graph: &Mutex<Graph>, queue: &WorkQueue<Item>) {
     let item = Item {
         kind,
         key: change.key.clone(),

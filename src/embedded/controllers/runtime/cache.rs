@@ -150,8 +150,8 @@ impl<K: Resource> Cache<K> {
         let listed: BTreeSet<ObjectKey> = objects.iter().map(ObjectKey::of).collect();
         let gone = self.write(|state| {
             let stale = |(key, object): &(&ObjectKey, &Arc<K>)| {
-                !listed.contains(*key)
-                    && !(list_version.is_some() && version(&***object) > list_version)
+                let is_newer = list_version.is_some() && version(&***object) > list_version;
+                !is_newer && !listed.contains(*key)
             };
             let keys: Vec<ObjectKey> = state
                 .objects

@@ -42,12 +42,14 @@ impl<K> Clone for Informer<K> {
     }
 }
 
+type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
+
 /// What to watch and whom to tell.
 pub struct Source<K> {
     api: Api<K>,
     labels: Option<String>,
     cache: Arc<Cache<K>>,
-    listener: Box<dyn Fn(&Change<K>) + Send + Sync>,
+    listener: Listener<K>,
 }
 
 impl<K: Watched> Source<K> {

@@ -1,0 +1,514 @@
+//! Claims on work with an effect outside the ledger.
+//!
+//! A claim is `processing` under a lease, then `completed` with the destination's reference, `failed` (nothing was done
+//! there, it may be tried again) or `unresolved` (nobody knows; it never expires and is never tried again before
+//! somebody has looked). Every write names the owner token, so a run whose claim was taken over changes nothing.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+
+use super::error::AtPath;
+use super::order::{check_amount, key};
+use super::read::Table;
+use super::{Ledger, LedgerError, clock, format_clock};
+
+/// Longest lease.
+const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
+
+/// What is claimed, and by which run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    pub order_id: String,
+    pub action: String,
+    pub amount_cents: i64,
+    pub workflow_uid: String,
+    pub arrival: String,
+    /// How long the run may take, in ledger time.
+    pub lease: Duration,
+}
+
+impl ClaimRequest {
+    /// Checks keys, amount and lease before anything is written.
+    pub(super) fn check(&self) -> Result<(), LedgerError> {
+        key("order id", &self.order_id)?;
+        key("action", &self.action)?;
+        key("workflow uid", &self.workflow_uid)?;
+        key("arrival", &self.arrival)?;
+        check_amount(self.amount_cents)?;
+        if self.lease.is_zero() || self.lease > MAX_LEASE {
+            let reason = format!("must be between 1 and {} seconds", MAX_LEASE.as_secs());
+            return Err(LedgerError::Invalid {
+                field: "lease",
+                reason,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Proof of owning a claim; needed for every write to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    order_id: String,
+    action: String,
+    token: String,
+}
+
+/// Answer to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    /// The work is the caller's.
+    Won(Owner),
+    /// Another run works on it, until its lease ends (RFC 3339, ledger time).
+    Busy {
+        workflow_uid: String,
+        lease_until: String,
+    },
+    /// It was done, under this reference of the destination.
+    Completed { reference: String },
+    /// It may have been done; look at the destination before anything else.
+    Unresolved { detail: String },
+    /// It was claimed with another amount.
+    Conflict { amount_cents: i64 },
+}
+
+/// What a look at the destination found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The work is there, under this reference.
+    Found(String),
+    /// It is certainly not there.
+    Absent,
+    /// The destination cannot be asked.
+    Unknown(String),
+}
+
+/// A claim as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClaimRow {
+    /// Sequence of its last transition, so that a changed claim comes again after it.
+    pub seq: i64,
+    pub order_id: String,
+    pub action: String,
+    pub amount_cents: i64,
+    /// `processing`, `completed`, `unresolved` or `failed`.
+    pub state: String,
+    /// Whether the write to the destination may have begun.
+    pub sending: bool,
+    /// The destination's reference; empty until it is known.
+    pub reference: String,
+    pub detail: String,
+    pub workflow_uid: String,
+    pub arrival: String,
+    /// End of the lease while processing, else empty.
+    pub lease_until: String,
+    pub clock: String,
+}
+
+/// One change of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TransitionRow {
+    pub seq: i64,
+    pub order_id: String,
+    pub action: String,
+    pub state: String,
+    pub workflow_uid: String,
+    pub reference: String,
+    pub detail: String,
+    pub clock: String,
+}
+
+impl Table for ClaimRow {
+    const SINCE: i64 = 2;
+    const SQL: &'static str = "SELECT seq, order_id, action, amount_cents, state, sending, reference, detail, workflow_uid,
+        arrival, lease_ms, clock_ms FROM claims WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let state: String = row.get(4)?;
+        let lease = if state == "processing" {
+            format_clock(row.get(10)?)
+        } else {
+            String::new()
+        };
+        Ok(ClaimRow {
+            seq: row.get(0)?,
+            order_id: row.get(1)?,
+            action: row.get(2)?,
+            amount_cents: row.get(3)?,
+            state,
+            sending: row.get(5)?,
+            reference: row.get(6)?,
+            detail: row.get(7)?,
+            workflow_uid: row.get(8)?,
+            arrival: row.get(9)?,
+            lease_until: lease,
+            clock: format_clock(row.get(11)?),
+        })
+    }
+
+    fn seq(&self) -> i64 {
+        self.seq
+    }
+}
+
+impl Table for TransitionRow {
+    const SINCE: i64 = 2;
+    const SQL: &'static str =
+        "SELECT seq, order_id, action, state, workflow_uid, reference, detail, clock_ms
+        FROM transitions WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(TransitionRow {
+            seq: row.get(0)?,
+            order_id: row.get(1)?,
+            action: row.get(2)?,
+            state: row.get(3)?,
+            workflow_uid: row.get(4)?,
+            reference: row.get(5)?,
+            detail: row.get(6)?,
+            clock: format_clock(row.get(7)?),
+        })
+    }
+
+    fn seq(&self) -> i64 {
+        self.seq
+    }
+}
+
+/// A stored claim, as far as decisions need it.
+struct Stored {
+    amount_cents: i64,
+    state: String,
+    sending: bool,
+    owner: String,
+    reference: String,
+    detail: String,
+    workflow_uid: String,
+    lease: i64,
+}
+
+/// What a transition writes.
+struct Change<'a> {
+    state: &'a str,
+    sending: bool,
+    owner: &'a str,
+    reference: &'a str,
+    detail: &'a str,
+    workflow_uid: &'a str,
+}
+
+impl Ledger {
+    /// Claims work, if it is free: new, failed, or left by a run that surely had not begun to write.
+    ///
+    /// A claim whose lease ended after the write may have begun becomes `unresolved` here.
+    pub fn claim(&mut self, request: &ClaimRequest) -> Result<ClaimOutcome, LedgerError> {
+        request.check()?;
+        self.in_transaction(|transaction| {
+            let now = clock::tick(transaction)?;
+            let Some(stored) = find(transaction, &request.order_id, &request.action)? else {
+                return win(transaction, request, now);
+            };
+            if stored.amount_cents != request.amount_cents {
+                return Ok(ClaimOutcome::Conflict {
+                    amount_cents: stored.amount_cents,
+                });
+            }
+            match stored.state.as_str() {
+                "completed" => Ok(ClaimOutcome::Completed {
+                    reference: stored.reference,
+                }),
+                "unresolved" => Ok(ClaimOutcome::Unresolved {
+                    detail: stored.detail,
+                }),
+                "processing" if now < stored.lease => Ok(ClaimOutcome::Busy {
+                    workflow_uid: stored.workflow_uid,
+                    lease_until: format_clock(stored.lease),
+                }),
+                "processing" if stored.sending => {
+                    let detail = "the lease ended after the write may have begun".to_owned();
+                    let change = Change {
+                        state: "unresolved",
+                        sending: true,
+                        owner: "",
+                        reference: "",
+                        detail: &detail,
+                        workflow_uid: &stored.workflow_uid,
+                    };
+                    store(
+                        transaction,
+                        &request.order_id,
+                        &request.action,
+                        &change,
+                        now,
+                    )?;
+                    Ok(ClaimOutcome::Unresolved { detail })
+                }
+                _ => win(transaction, request, now),
+            }
+        })
+    }
+
+    /// Says that the write to the destination begins. From here on a crash leaves the claim unresolved.
+    pub fn begin_write(&mut self, owner: &Owner) -> Result<(), LedgerError> {
+        self.as_owner(owner, |transaction, stored, now| {
+            if now >= stored.lease {
+                return Ok(false);
+            }
+            let change = Change {
+                state: "processing",
+                sending: true,
+                owner: &owner.token,
+                reference: "",
+                detail: "write begins",
+                workflow_uid: &stored.workflow_uid,
+            };
+            store(transaction, &owner.order_id, &owner.action, &change, now)?;
+            Ok(true)
+        })
+    }
+
+    /// Records that the work was done, under the destination's reference.
+    pub fn complete(&mut self, owner: &Owner, reference: &str) -> Result<(), LedgerError> {
+        key("reference", reference)?;
+        self.finish(owner, "completed", reference, "")
+    }
+
+    /// Records that the destination certainly did nothing.
+    pub fn fail(&mut self, owner: &Owner, detail: &str) -> Result<(), LedgerError> {
+        self.finish(owner, "failed", "", detail)
+    }
+
+    /// Records that nobody knows whether the work was done.
+    pub fn mark_unresolved(&mut self, owner: &Owner, detail: &str) -> Result<(), LedgerError> {
+        self.finish(owner, "unresolved", "", detail)
+    }
+
+    /// Settles an unresolved claim by what was found at the destination; answers its state afterwards.
+    pub fn reconcile(
+        &mut self,
+        order_id: &str,
+        action: &str,
+        finding: &Finding,
+    ) -> Result<String, LedgerError> {
+        self.in_transaction(|transaction| {
+            let now = clock::tick(transaction)?;
+            let Some(stored) = find(transaction, order_id, action)? else {
+                return Ok(String::new());
+            };
+            if stored.state != "unresolved" {
+                return Ok(stored.state);
+            }
+            let (state, reference, detail) = match finding {
+                Finding::Found(reference) => (
+                    "completed",
+                    reference.as_str(),
+                    "found at the destination".to_owned(),
+                ),
+                Finding::Absent => ("failed", "", "not found at the destination".to_owned()),
+                Finding::Unknown(why) => (
+                    "unresolved",
+                    "",
+                    format!("the destination cannot be asked: {why}"),
+                ),
+            };
+            let change = Change {
+                state,
+                sending: state == "unresolved",
+                owner: "",
+                reference,
+                detail: cut(&detail),
+                workflow_uid: &stored.workflow_uid,
+            };
+            store(transaction, order_id, action, &change, now)?;
+            Ok(state.to_owned())
+        })
+    }
+
+    fn finish(
+        &mut self,
+        owner: &Owner,
+        state: &str,
+        reference: &str,
+        detail: &str,
+    ) -> Result<(), LedgerError> {
+        self.as_owner(owner, |transaction, stored, now| {
+            let change = Change {
+                state,
+                sending: state == "unresolved",
+                owner: "",
+                reference,
+                detail: cut(detail),
+                workflow_uid: &stored.workflow_uid,
+            };
+            store(transaction, &owner.order_id, &owner.action, &change, now)?;
+            Ok(true)
+        })
+    }
+
+    /// Runs a write as the owner of a claim that is being processed; `false` means that the lease is over.
+    fn as_owner(
+        &mut self,
+        owner: &Owner,
+        write: impl FnOnce(&Transaction<'_>, &Stored, i64) -> rusqlite::Result<bool>,
+    ) -> Result<(), LedgerError> {
+        let done = self.in_transaction(|transaction| {
+            let now = clock::tick(transaction)?;
+            match find(transaction, &owner.order_id, &owner.action)? {
+                Some(stored) if stored.state == "processing" && stored.owner == owner.token => {
+                    write(transaction, &stored, now)
+                }
+                _ => Ok(false),
+            }
+        })?;
+        if done {
+            return Ok(());
+        }
+        Err(LedgerError::NotOwner {
+            order_id: owner.order_id.clone(),
+            action: owner.action.clone(),
+        })
+    }
+
+    fn in_transaction<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, LedgerError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .at(&self.path)?;
+        let answer = work(&transaction).at(&self.path)?;
+        transaction.commit().at(&self.path)?;
+        Ok(answer)
+    }
+}
+
+/// Details come from other systems' errors: what is too long is cut.
+fn cut(text: &str) -> &str {
+    let end = (0..=text.len().min(512))
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
+    text.get(..end).unwrap_or_default()
+}
+
+fn find(connection: &Connection, order_id: &str, action: &str) -> rusqlite::Result<Option<Stored>> {
+    connection
+        .prepare_cached(
+            "SELECT amount_cents, state, sending, owner, reference, detail, workflow_uid, lease_ms
+             FROM claims WHERE order_id = ?1 AND action = ?2",
+        )?
+        .query_row(params![order_id, action], |row| {
+            Ok(Stored {
+                amount_cents: row.get(0)?,
+                state: row.get(1)?,
+                sending: row.get(2)?,
+                owner: row.get(3)?,
+                reference: row.get(4)?,
+                detail: row.get(5)?,
+                workflow_uid: row.get(6)?,
+                lease: row.get(7)?,
+            })
+        })
+        .optional()
+}
+
+/// Takes a claim that is free, under a new token.
+fn win(
+    transaction: &Transaction<'_>,
+    request: &ClaimRequest,
+    now: i64,
+) -> rusqlite::Result<ClaimOutcome> {
+    let token = uuid::Uuid::new_v4().to_string();
+    let lease = now.saturating_add(i64::try_from(request.lease.as_millis()).unwrap_or(i64::MAX));
+    let change = Change {
+        state: "processing",
+        sending: false,
+        owner: &token,
+        reference: "",
+        detail: "claimed",
+        workflow_uid: &request.workflow_uid,
+    };
+    let seq = transition(
+        transaction,
+        &request.order_id,
+        &request.action,
+        &change,
+        now,
+    )?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO claims (seq, order_id, action, amount_cents, state, sending, owner, reference, detail,
+                workflow_uid, arrival, lease_ms, clock_ms)
+             VALUES (?1, ?2, ?3, ?4, 'processing', 0, ?5, '', 'claimed', ?6, ?7, ?8, ?9)
+             ON CONFLICT (order_id, action) DO UPDATE SET seq = excluded.seq, state = excluded.state, sending = 0,
+                owner = excluded.owner, reference = '', detail = excluded.detail, workflow_uid = excluded.workflow_uid,
+                arrival = excluded.arrival, lease_ms = excluded.lease_ms, clock_ms = excluded.clock_ms",
+        )?
+        .execute(params![
+            seq,
+            request.order_id,
+            request.action,
+            request.amount_cents,
+            token,
+            request.workflow_uid,
+            request.arrival,
+            lease,
+            now
+        ])?;
+    Ok(ClaimOutcome::Won(Owner {
+        order_id: request.order_id.clone(),
+        action: request.action.clone(),
+        token,
+    }))
+}
+
+fn transition(
+    transaction: &Transaction<'_>,
+    order_id: &str,
+    action: &str,
+    change: &Change<'_>,
+    now: i64,
+) -> rusqlite::Result<i64> {
+    transaction
+        .prepare_cached(
+            "INSERT INTO transitions (order_id, action, state, workflow_uid, reference, detail, clock_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING seq",
+        )?
+        .query_row(
+            params![order_id, action, change.state, change.workflow_uid, change.reference, change.detail, now],
+            |row| row.get(0),
+        )
+}
+
+fn store(
+    transaction: &Transaction<'_>,
+    order_id: &str,
+    action: &str,
+    change: &Change<'_>,
+    now: i64,
+) -> rusqlite::Result<()> {
+    let seq = transition(transaction, order_id, action, change, now)?;
+    transaction
+        .prepare_cached(
+            "UPDATE claims SET seq = ?1, state = ?2, sending = ?3, owner = ?4, reference = ?5, detail = ?6, clock_ms = ?7
+             WHERE order_id = ?8 AND action = ?9",
+        )?
+        .execute(params![
+            seq,
+            change.state,
+            change.sending,
+            change.owner,
+            change.reference,
+            change.detail,
+            now,
+            order_id,
+            action
+        ])
+        .map(drop)
+}
+
+#[cfg(test)]
+mod tests;

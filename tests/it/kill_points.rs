@@ -1,0 +1,173 @@
+//! Killed at any moment and started again: no request is sent twice, no fact is lost, no child is left, the lab is played
+//! to its end.
+//!
+//! The points are numbered as the program passes them (`EVENTLAB_KILL_AT`). A seeded sample runs here; with
+//! `EVENTLAB_ALL_KILL_POINTS=1` every one of them does (`.ci/run`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const LAB: &str = "duplicates";
+
+fn run(state: &Path, kill_at: Option<u64>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_eventlab"));
+    command
+        .args(["--state-dir", state.to_str().unwrap(), "run", LAB, "--keep"])
+        .env_remove("EVENTLAB_KILL_AT");
+    if let Some(point) = kill_at {
+        command.env("EVENTLAB_KILL_AT", point.to_string());
+    }
+    command.output().unwrap()
+}
+
+fn journal(state: &Path) -> Vec<Value> {
+    let path = state.join("embedded").join("evidence.jsonl");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
+fn facts(entries: &[Value]) -> BTreeSet<String> {
+    entries
+        .iter()
+        .filter_map(|entry| entry.get("fact"))
+        .map(Value::to_string)
+        .collect()
+}
+
+/// Each trace has one intent, and the bus holds it at most once.
+fn assert_sent_once(entries: &[Value]) {
+    let mut intents: BTreeMap<String, usize> = BTreeMap::new();
+    for intent in entries.iter().filter_map(|entry| entry.get("intent")) {
+        if intent["action"]["action"] == "send" {
+            *intents
+                .entry(intent["id"].as_str().unwrap().to_owned())
+                .or_default() += 1;
+        }
+    }
+    assert!(intents.values().all(|count| *count == 1), "{intents:?}");
+    let mut arrivals: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for fact in entries.iter().filter_map(|entry| entry.get("fact")) {
+        if fact["kind"] == "stored"
+            && let (Some(trace), Some(arrival)) = (fact["trace"].as_str(), fact["arrival"].as_str())
+        {
+            arrivals
+                .entry(trace.to_owned())
+                .or_default()
+                .insert(arrival.to_owned());
+        }
+    }
+    assert!(
+        arrivals.values().all(|ids| ids.len() == 1),
+        "a trace arrived twice: {arrivals:?}"
+    );
+}
+
+/// No process of this program with our folder in its command line or environment is left.
+fn assert_no_child(state: &Path) {
+    let needle = state.to_str().unwrap().as_bytes().to_vec();
+    let holds = |bytes: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
+    // A killed process's children notice within milliseconds; give the kernel a moment to reap them.
+    for _ in 0..200 {
+        let left = std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+            let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+            entry
+                .file_name()
+                .to_string_lossy()
+                .bytes()
+                .all(|byte| byte.is_ascii_digit())
+                && holds(&read("cmdline"))
+        });
+        if !left {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(25));
+    }
+    panic!("a child of {} is left", state.display());
+}
+
+/// Points of an undisturbed run.
+fn count_points() -> u64 {
+    let state = tempfile::tempdir().unwrap();
+    let output = run(state.path(), Some(u64::MAX));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    let entries = journal(state.path());
+    assert_sent_once(&entries);
+    // Each entry that the state machine asked for passes two points, each effect three or four: a lower bound is enough
+    // to choose from, since a point that is never reached only means that the run was not killed.
+    u64::try_from(
+        entries
+            .iter()
+            .filter(|entry| entry.get("fact").is_none())
+            .count(),
+    )
+    .unwrap()
+        * 4
+}
+
+fn survives(point: u64) {
+    let state = tempfile::tempdir().unwrap();
+    let killed = run(state.path(), Some(point));
+    if killed.status.success() {
+        return;
+    }
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&killed.status),
+        Some(9),
+        "point {point}: {}",
+        String::from_utf8_lossy(&killed.stderr)
+    );
+    assert_no_child(state.path());
+    let before = journal(state.path());
+    let resumed = run(state.path(), None);
+    let said = format!(
+        "point {point}:\n{}\n{}\n{}",
+        String::from_utf8_lossy(&killed.stderr),
+        String::from_utf8_lossy(&resumed.stdout),
+        String::from_utf8_lossy(&resumed.stderr)
+    );
+    assert!(resumed.status.success(), "{said}");
+    let after = journal(state.path());
+    assert_sent_once(&after);
+    assert!(
+        facts(&before).is_subset(&facts(&after)),
+        "a fact was lost, {said}"
+    );
+    assert_no_child(state.path());
+}
+
+#[test]
+fn a_killed_run_goes_on_where_it_was() {
+    let total = count_points();
+    let all = std::env::var_os("EVENTLAB_ALL_KILL_POINTS").is_some();
+    let step = if all { 1 } else { (total / 8).max(1) };
+    let first = if all {
+        1
+    } else {
+        u64::from(std::process::id()) % step + 1
+    };
+    eprintln!("kill points {first}, every {step} of {total}");
+    let points: Vec<u64> = (first..=total)
+        .step_by(usize::try_from(step).unwrap())
+        .collect();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(point) =
+                    points.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                {
+                    survives(*point);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,171 @@
+//! The real program plays its labs: untouched they fail for the stated reason, with the solution they pass.
+
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The program with a state folder of its own, and nothing of the caller's environment that could matter.
+fn eventlab(state: &TempDir, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", state.path().to_str().unwrap()])
+        .args(arguments)
+        .env_remove("EVENTLAB_KILL_AT")
+        .env("TMPDIR", state.path())
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// The first wrong fix of each lab is its untouched manifest, or stands for it.
+fn proves_itself(lab: &str) {
+    let state = tempfile::tempdir().unwrap();
+    let output = eventlab(&state, &["lab", "test", lab, "--sample", "0"]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(
+        text(&output).contains("fails as it must"),
+        "{}",
+        text(&output)
+    );
+    let left: Vec<_> = std::fs::read_dir(state.path()).unwrap().collect();
+    assert!(left.is_empty(), "something was left behind: {left:?}");
+}
+
+#[test]
+fn readiness_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("readiness");
+}
+
+#[test]
+fn filter_path_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("filter-path");
+}
+
+#[test]
+fn duplicates_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("duplicates");
+}
+
+#[test]
+fn the_report_of_a_played_lab_is_complete_and_says_what_is_not_proven() {
+    let state = tempfile::tempdir().unwrap();
+    let run = eventlab(&state, &["run", "filter-path", "--keep"]);
+    assert!(run.status.success(), "{}", text(&run));
+    let report = eventlab(&state, &["report"]);
+    assert!(report.status.success(), "{}", text(&report));
+    let report = text(&report);
+    for part in [
+        "filter: no such path",
+        "**no**",
+        "kubectl -n eventlab logs",
+        "### Not proven",
+        "### Claims",
+        "https://",
+        "### Timeline",
+    ] {
+        assert!(report.contains(part), "{part} is missing:\n{report}");
+    }
+    assert!(!report.contains("not finished"), "{report}");
+    let json = eventlab(&state, &["report", "--format", "json"]);
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value["labs"][0]["name"], "filter-path");
+    let status = eventlab(&state, &["status", "--format", "json"]);
+    let value: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(value["held"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_course_lists_what_is_not_there_yet() {
+    let state = tempfile::tempdir().unwrap();
+    let list = eventlab(&state, &["list"]);
+    assert!(list.status.success());
+    let list = text(&list);
+    assert!(list.lines().count() >= 12, "{list}");
+    assert!(
+        list.contains("incident") && list.contains("not there yet"),
+        "{list}"
+    );
+    let run = eventlab(&state, &["run", "incident"]);
+    assert_eq!(run.status.code(), Some(2), "{}", text(&run));
+    let run = eventlab(&state, &["run", "nonsense"]);
+    assert_eq!(run.status.code(), Some(2), "{}", text(&run));
+}
+
+#[test]
+fn without_a_terminal_the_screen_says_how_to_go_on() {
+    let state = tempfile::tempdir().unwrap();
+    let output = eventlab(&state, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    assert!(text(&output).contains("eventlab run"), "{}", text(&output));
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_used_is_named() {
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", file.to_str().unwrap(), "check"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(
+        text(&output).contains(file.to_str().unwrap()),
+        "{}",
+        text(&output)
+    );
+}
+
+#[test]
+fn a_damaged_cluster_database_is_refused_and_left_as_it_is() {
+    let state = tempfile::tempdir().unwrap();
+    let session = state.path().join("embedded");
+    std::fs::create_dir_all(&session).unwrap();
+    let garbage = vec![7_u8; 8192];
+    std::fs::write(session.join("cluster.db"), &garbage).unwrap();
+    let output = eventlab(&state, &["check"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("cluster.db"), "{}", text(&output));
+    assert_eq!(std::fs::read(session.join("cluster.db")).unwrap(), garbage);
+}
+
+#[test]
+fn a_session_in_use_is_refused_with_its_holder() {
+    let state = tempfile::tempdir().unwrap();
+    let mut first = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args([
+            "--state-dir",
+            state.path().to_str().unwrap(),
+            "cluster",
+            "start",
+        ])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(first.stdout.take().unwrap()));
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .unwrap()
+            .contains("https://127.0.0.1:")
+    );
+    let second = eventlab(&state, &["check"]);
+    assert_eq!(second.status.code(), Some(3), "{}", text(&second));
+    assert!(
+        text(&second).contains(&first.id().to_string()),
+        "{}",
+        text(&second)
+    );
+    let stopped = eventlab(&state, &["cluster", "stop"]);
+    assert!(stopped.status.success(), "{}", text(&stopped));
+    first.wait().unwrap();
+}
