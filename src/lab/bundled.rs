@@ -15,6 +15,7 @@ pub(super) const LABS: &[(&str, &str)] = &[
         include_str!("../../labs/first-order.yaml"),
     ),
     ("operator.yaml", include_str!("../../labs/operator.yaml")),
+    ("rbac.yaml", include_str!("../../labs/rbac.yaml")),
     ("readiness.yaml", include_str!("../../labs/readiness.yaml")),
     ("regex.yaml", include_str!("../../labs/regex.yaml")),
     ("type.yaml", include_str!("../../labs/type.yaml")),

@@ -10,6 +10,7 @@ mod api_support;
 mod api_tables;
 mod architecture;
 mod bus;
+mod cluster_access;
 mod controllers_core;
 mod controllers_support;
 mod eventsource;

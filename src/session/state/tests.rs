@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::evidence::testing::{self, Request};
 use crate::evidence::{Fate, Observation, Reason, Right};
-use crate::lab::format::{Cause, Fix, OpenPoint, ProbeFailure, ReportTask};
-use crate::lab::{Action, Failure, GateMode, Probe, StageKind};
+use crate::lab::format::{Cause, Fix, OpenPoint, ProbeFailure, ProbeName, ReportTask};
+use crate::lab::{AccessCheck, Action, Failure, GateMode, Probe, StageKind};
 use crate::session::message::{GateCondition, SendOutcome, StepError};
 
 use super::*;
 
+mod checks;
 mod properties;
 mod stories;
 
@@ -74,6 +75,16 @@ fn lab(name: &str, stages: Vec<Stage>) -> Lab {
         intro: name == "first-order",
         links: Vec::new(),
         stages,
+    }
+}
+
+pub(crate) fn access(verb: &str, allowed: bool) -> AccessCheck {
+    AccessCheck {
+        account: "order-sensor".to_owned(),
+        verb: verb.to_owned(),
+        resource: "workflows".to_owned(),
+        group: "argoproj.io".to_owned(),
+        allowed,
     }
 }
 
@@ -163,12 +174,28 @@ pub(crate) fn course() -> Arc<[Lab]> {
     let blind = Stage {
         apply: vec!["other.yaml".to_owned()],
         probes: vec![probe("early", Fate::Applied)],
+        access: vec![access("list", false)],
         ..stage("early", StageKind::Send)
+    };
+    let rights = Stage {
+        access: vec![access("create", false)],
+        ..stage("rights", StageKind::Send)
+    };
+    let stale = Stage {
+        apply: vec!["refused.yaml".to_owned()],
+        gate: GateMode::Open,
+        gate_fails: Some("invalid-sensor".to_owned()),
+        probes: vec![probe("old", Fate::Applied)],
+        not_repeated: vec![ProbeName {
+            stage: "early".to_owned(),
+            probe: "early".to_owned(),
+        }],
+        ..stage("stale", StageKind::Send)
     };
     Arc::from(vec![
         lab("first-order", vec![intro]),
         lab(testing::LAB, main),
-        lab("readiness", vec![blind]),
+        lab("readiness", vec![blind, rights, stale]),
     ])
 }
 
