@@ -69,7 +69,7 @@ impl Started {
             folder,
             _logs,
         } = self;
-        drop(driver);
+        driver.close().await;
         drop(cluster);
         // A clean end leaves no record behind; a file that stays is recognised by its process.
         let _ = std::fs::remove_file(folder.join(RUNNING));

@@ -59,7 +59,7 @@ impl Fingerprint {
             kind: text(live, "/kind").to_owned(),
             name: text(live, "/metadata/name").to_owned(),
             uid: text(live, "/metadata/uid").to_owned(),
-            hash: digest(&Value::Object(content)),
+            hash: digest(&canonical(&Value::Object(content))),
         }
     }
 
@@ -477,6 +477,36 @@ fn edit(map: &mut Map<String, Value>, field: &str, change: impl FnOnce(&mut Map<
     map.insert(field.to_owned(), Value::Object(inner));
 }
 
+/// The same content in one order, without the empty fields that typed clients add or drop.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut sorted: Vec<(&String, Value)> = fields
+                .iter()
+                .map(|(key, value)| (key, canonical(value)))
+                .filter(|(_, value)| !is_empty(value))
+                .collect();
+            sorted.sort_by_key(|(key, _)| *key);
+            sorted
+                .into_iter()
+                .map(|(key, value)| (key.clone(), value))
+                .collect::<Map<_, _>>()
+                .into()
+        }
+        Value::Array(items) => items.iter().map(canonical).collect(),
+        other => other.clone(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
 fn digest(value: &Value) -> String {
     let digest = Sha256::digest(value.to_string().as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -498,6 +528,18 @@ mod tests {
         assert_eq!(object["metadata"]["labels"], json!({"c": "d", "a": "b"}));
         assert_eq!(object["metadata"]["resourceVersion"], "7");
         assert_eq!(object["status"], json!({"x": 1}));
+    }
+
+    #[test]
+    fn a_fingerprint_does_not_depend_on_order_or_empty_fields() {
+        let object = json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "x", "uid": "u"}, "spec": {"a": 1, "b": [{"c": 2, "d": {}}]}});
+        let same = json!({"kind": "A", "spec": {"b": [{"e": null, "c": 2}], "a": 1, "f": []}, "apiVersion": "v1", "metadata": {"uid": "u", "name": "x", "labels": {"l": "m"}}, "status": {"s": 1}});
+        let other = json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "x", "uid": "u"}, "spec": {"a": 1, "b": [{"c": 3}]}});
+        assert_eq!(Fingerprint::of(&object), Fingerprint::of(&same));
+        assert_ne!(Fingerprint::of(&object), Fingerprint::of(&other));
+        let line = Fingerprint::of(&object).to_string();
+        assert_eq!(Fingerprint::parse(&line), Some(Fingerprint::of(&object)));
+        assert_eq!(Fingerprint::parse("v1 A"), None);
     }
 
     #[test]

@@ -111,11 +111,8 @@ pub async fn play(
 async fn enter(driver: &mut Driver, lab: &Lab) -> Result<(), DriverError> {
     let state = driver.state();
     let here = state.lab().is_some_and(|here| here.name == lab.name);
-    let cut_off = here
-        && !state.finished()
-        && state
-            .progress_here()
-            .is_some_and(|lab| !lab.completed && lab.attempt > 0);
+    let cut_off =
+        here && !state.finished() && state.progress_here().is_none_or(|lab| !lab.completed);
     if !cut_off {
         driver.tell(Message::GoTo {
             lab: lab.name.clone(),
@@ -185,6 +182,13 @@ async fn play_stage(
 /// A stage that was left has passed; one without work is left by the same key that passes it.
 fn end_of(driver: &Driver, stage: &Stage) -> StageEnd {
     let state = driver.state();
+    if !state.drift().is_empty() {
+        let text = state.drift().join("; ");
+        return StageEnd::Unproven {
+            reasons: vec![format!("the cluster differs from this session: {text}")],
+            environment: true,
+        };
+    }
     if state.stage().is_none_or(|here| here.name != stage.name) {
         return StageEnd::Passed;
     }

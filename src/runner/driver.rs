@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::facts::Place;
@@ -48,6 +49,7 @@ pub struct Driver {
     facts: mpsc::UnboundedReceiver<Vec<Fact>>,
     generation: u64,
     cancel: CancellationToken,
+    worker: JoinHandle<()>,
 }
 
 /// Appends facts to the journal and hands them on.
@@ -127,7 +129,7 @@ impl Driver {
             messages: answers,
             patience,
         };
-        tokio::spawn(worker.run(receiver));
+        let worker = tokio::spawn(worker.run(receiver));
         let mut driver = Self {
             state,
             files,
@@ -138,6 +140,7 @@ impl Driver {
             facts,
             generation: 0,
             cancel: CancellationToken::new(),
+            worker,
         };
         driver.carry_out(effects)?;
         let drift = driver.drift(&cluster).await;
@@ -145,6 +148,15 @@ impl Driver {
             driver.tell(Message::Drift(drift))?;
         }
         Ok(driver)
+    }
+
+    /// Ends the work: what runs now is cancelled, or carried to its end where it cannot be.
+    pub async fn close(self) {
+        self.cancel.cancel();
+        drop(self.jobs);
+        if let Err(error) = self.worker.await {
+            tracing::error!(%error, "the worker ended badly");
+        }
     }
 
     /// The session as it stands.

@@ -23,7 +23,7 @@ use crate::cluster::{BusView, Cluster, LogFollower, LogLine};
 use crate::embedded::bus::ConsumerInfo;
 use crate::evidence::Scope;
 use crate::evidence::table::{ProbeRun, rows};
-use crate::evidence::{Fact, Observation};
+use crate::evidence::{Fact, Observation, Row};
 use crate::kinds;
 
 /// How often an idle session looks at the bus, for requests that the learner sends by hand.
@@ -91,6 +91,8 @@ impl Observer {
         let (commands, receiver) = mpsc::unbounded_channel();
         let logs = InstanceLogs::default();
         let mut task = Task::new(cluster, record, Arc::clone(&logs));
+        task.cut_off
+            .extend(sent.iter().map(|(trace, _)| trace.clone()));
         task.sent.extend(sent);
         task.remember(known);
         tokio::spawn(task.run(receiver));
@@ -175,6 +177,8 @@ struct Task {
     logs: InstanceLogs,
     focus: Option<Focus>,
     sent: BTreeMap<String, Place>,
+    /// Traces that an earlier process sent, or was about to send.
+    cut_off: BTreeSet<String>,
     arrivals: BTreeMap<String, Option<Arrival>>,
     /// Last sequence read from the bus, and the last one that was there when the session began.
     read_sequence: u64,
@@ -199,6 +203,7 @@ impl Task {
             logs,
             focus: None,
             sent: BTreeMap::new(),
+            cut_off: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             read_sequence: 0,
             old_sequence: None,
@@ -258,6 +263,7 @@ impl Task {
                     next_look = Instant::now() + pause;
                 }
             }
+            self.look_up_cut_off().await;
             self.answer_settled();
         }
     }
@@ -575,6 +581,31 @@ impl Task {
         }
     }
 
+    /// A request of an earlier process that is not on the bus now will not come any more: nobody is left to send it.
+    async fn look_up_cut_off(&mut self) {
+        let waited: Vec<String> = self
+            .collecting
+            .iter()
+            .flat_map(|collecting| &collecting.probes)
+            .map(|probe| probe.trace.clone())
+            .filter(|trace| self.cut_off.contains(trace))
+            .collect();
+        if waited.is_empty() || !self.look_at_bus().await {
+            return;
+        }
+        for trace in waited {
+            self.cut_off.remove(&trace);
+            let stored = self
+                .arrivals
+                .values()
+                .flatten()
+                .any(|arrival| arrival.trace.as_ref() == Some(&trace));
+            if !stored && let Some(place) = self.sent.get(&trace).cloned() {
+                self.write(vec![facts::not_stored(&place, &trace, self.read_sequence)]);
+            }
+        }
+    }
+
     fn answer_settled(&mut self) {
         if self.collecting.is_empty() {
             return;
@@ -591,7 +622,7 @@ impl Task {
             let settled = rows(&collecting.probes, facts, scope)
                 .iter()
                 .take(collecting.probes.len())
-                .all(|row| row.fate.is_some());
+                .all(|row| row.fate.is_some() || never_stored(row, facts));
             if settled || now >= collecting.until {
                 // Nobody may be waiting any more, after a cancel.
                 let _ = collecting.done.send(settled);
@@ -601,6 +632,16 @@ impl Task {
         }
         self.collecting = waiting;
     }
+}
+
+/// Nothing of this request can come any more, although no layer is known to have stopped it.
+fn never_stored(row: &Row, facts: &[Fact]) -> bool {
+    row.arrival.is_none()
+        && facts.iter().any(|fact| {
+            matches!(fact.observation, Observation::NotStored { .. })
+                && fact.trace.is_some()
+                && fact.trace == row.trace
+        })
 }
 
 fn place_of(fact: &Fact) -> Place {

@@ -17,10 +17,11 @@ use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
 use super::{fault, gate, looking, sending};
-use crate::cluster::{ApplyError, Cluster, Manifest, SendError};
+use crate::cluster::{ApplyError, Cluster, Manifest, RewindError, SendError};
 use crate::evidence::{ProbeRun, Right};
 use crate::kinds;
 use crate::lab::{Action, Catalog, GateMode, Probe};
+use crate::session::NO_SNAPSHOT;
 use crate::session::files::WorkingCopies;
 use crate::session::message::{GateReport, SendOutcome, StepError};
 use crate::session::{Effect, Message};
@@ -65,6 +66,10 @@ impl Worker {
     pub async fn run(self, mut jobs: mpsc::UnboundedReceiver<Job>) {
         while let Some(job) = jobs.recv().await {
             if job.cancel.is_cancelled() {
+                continue;
+            }
+            if keeps_going(&job.effect) {
+                self.work(job).await;
                 continue;
             }
             let cancel = job.cancel.clone();
@@ -181,7 +186,7 @@ impl Worker {
                     .cluster
                     .rewind(&format!("{lab}-{stage}"))
                     .await
-                    .map_err(environment);
+                    .map_err(not_rewound);
                 self.answer(generation, Message::Rewound { result });
             }
             Effect::Reset { lab } => {
@@ -413,6 +418,14 @@ impl Worker {
     }
 }
 
+/// Half a copy, or a cluster half put back, is no state to leave anything in.
+fn keeps_going(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Snapshot { .. } | Effect::Rewind { .. } | Effect::Reset { .. }
+    )
+}
+
 fn gate_timeout(report: &GateReport) -> StepError {
     let waiting: Vec<_> = report
         .conditions
@@ -435,6 +448,18 @@ fn refused(text: String) -> StepError {
         reason: "apply-refused".to_owned(),
         text,
         environment: false,
+    }
+}
+
+/// A snapshot that is not there has a reason of its own: the session goes on without it.
+fn not_rewound(error: RewindError) -> StepError {
+    match error {
+        RewindError::NoSnapshot(_) => StepError {
+            reason: NO_SNAPSHOT.to_owned(),
+            text: error.to_string(),
+            environment: true,
+        },
+        error @ RewindError::Failed { .. } => environment(error),
     }
 }
 

@@ -18,5 +18,6 @@ pub mod view;
 pub use checkpoint::Checkpoint;
 pub use files::{FilesError, SessionFiles, SessionView};
 pub use message::{Context, Effect, Message, Reconcile};
+pub use moving::NO_SNAPSHOT;
 pub use progress::{LabProgress, OpenReason, ProbeSend, StageFailure, StageRun};
 pub use state::{StagePhase, State, Step};

@@ -10,7 +10,7 @@ use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
 use crate::evidence::{
-    Entry, Expectation, Fate, Layer, Occasion, Outcome, Scope, judge, judge_access, rows, trace_id,
+    Entry, Expectation, Fate, Occasion, Outcome, Scope, judge, judge_access, rows, trace_id,
 };
 use crate::lab::{Action, GateMode, Stage};
 
@@ -269,8 +269,8 @@ impl State {
             self.collect(Step::Collecting, out);
             return;
         };
-        let waits = probe.fate.stops_at() == Some(Layer::Effect);
-        if waits && run.settled < index {
+        // What becomes of a probe can depend on those before it: they come to their end first.
+        if run.settled < index {
             self.collect(Step::Settling(index), out);
             return;
         }
@@ -429,11 +429,34 @@ impl State {
                 if let Some(run) = self.run_mut() {
                     run.settled = index;
                 }
-                self.send_next(context, out);
+                if self.all_settled() {
+                    self.send_next(context, out);
+                } else {
+                    // A later probe would be judged by what an earlier one may or may not have done.
+                    self.judge_stage(None, out);
+                }
             }
             Some(Step::Collecting) => self.review(out),
             _ => {}
         }
+    }
+
+    /// Whether the fate of everything sent in this go is known.
+    fn all_settled(&self) -> bool {
+        let (Some(lab), Some(run)) = (self.current_lab(), self.run()) else {
+            return false;
+        };
+        let scope = Scope {
+            lab: &lab.name,
+            attempt: run.attempt,
+            settled: true,
+        };
+        let facts = self.facts.get(&lab.name).map_or(&[][..], Vec::as_slice);
+        let sent = run.probe_runs();
+        rows(&sent, facts, scope)
+            .iter()
+            .take(sent.len())
+            .all(|row| row.fate.is_some())
     }
 
     /// Judges everything that the stage expects; `not_looked` says why access could not be reviewed.
@@ -465,11 +488,11 @@ impl State {
             ))));
         }
         self.judgements = judgements;
-        self.conclude_stage(out);
+        self.conclude_stage(not_looked.is_some(), out);
     }
 
-    /// Refuted wins over unproven, since it rests on facts.
-    fn conclude_stage(&mut self, out: &mut Vec<Effect>) {
+    /// Refuted wins over unproven, since it rests on facts. `blind` says that access could not be reviewed.
+    fn conclude_stage(&mut self, blind: bool, out: &mut Vec<Effect>) {
         let of = |outcome: Outcome| {
             self.judgements
                 .iter()
@@ -490,8 +513,7 @@ impl State {
                 probe: one.probe.clone(),
                 reason: "evidence".to_owned(),
                 text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
-                // A review has an answer whenever the API could be asked.
-                environment: one.access.is_some(),
+                environment: blind && one.access.is_some(),
             })
             .collect();
         if !failures.is_empty() {

@@ -8,26 +8,8 @@ use kube::api::{
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::api_support::{Lab, object};
+use crate::api_support::{Lab, object, over_both_transports};
 use eventlab::kinds;
-
-/// Runs each check through an in-process client and through the TLS listener.
-macro_rules! over_both_transports {
-    ($($check:ident),* $(,)?) => {
-        mod in_process {
-            $(#[tokio::test]
-            async fn $check() {
-                super::$check(crate::api_support::Lab::over(crate::api_support::Transport::InProcess).await).await;
-            })*
-        }
-        mod over_tls {
-            $(#[tokio::test]
-            async fn $check() {
-                super::$check(crate::api_support::Lab::over(crate::api_support::Transport::Tls).await).await;
-            })*
-        }
-    };
-}
 
 over_both_transports!(
     an_object_lives_and_dies,

@@ -51,9 +51,13 @@ impl Lab {
 
     /// With clients of this kind.
     pub async fn over(transport: Transport) -> Lab {
+        Lab::with(transport, Options::default()).await
+    }
+
+    /// With clients of this kind and these options.
+    pub async fn with(transport: Transport, options: Options) -> Lab {
         let directory = tempfile::tempdir().unwrap();
-        let server =
-            ApiServer::open(&directory.path().join("cluster.db"), Options::default()).unwrap();
+        let server = ApiServer::open(&directory.path().join("cluster.db"), options).unwrap();
         let mut lab = Lab {
             server,
             transport,
@@ -149,6 +153,27 @@ fn der(pem: &str) -> Vec<u8> {
     let lines = pem.lines().filter(|line| !line.starts_with("-----"));
     STANDARD.decode(lines.collect::<String>()).unwrap()
 }
+
+/// Runs each check through an in-process client and through the TLS listener.
+macro_rules! over_both_transports {
+    ($($check:ident),* $(,)?) => {
+        mod in_process {
+            $(#[tokio::test]
+            async fn $check() {
+                use crate::api_support::{Lab, Transport};
+                super::$check(Lab::over(Transport::InProcess).await).await;
+            })*
+        }
+        mod over_tls {
+            $(#[tokio::test]
+            async fn $check() {
+                use crate::api_support::{Lab, Transport};
+                super::$check(Lab::over(Transport::Tls).await).await;
+            })*
+        }
+    };
+}
+pub(crate) use over_both_transports;
 
 /// A typed object out of JSON.
 pub fn object<K: DeserializeOwned + Debug>(value: Value) -> K {

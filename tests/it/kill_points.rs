@@ -148,7 +148,7 @@ fn survives(point: u64) {
 fn a_killed_run_goes_on_where_it_was() {
     let total = count_points();
     let all = std::env::var_os("EVENTLAB_ALL_KILL_POINTS").is_some();
-    let step = if all { 1 } else { (total / 8).max(1) };
+    let step = if all { 1 } else { (total / 6).max(1) };
     let first = if all {
         1
     } else {

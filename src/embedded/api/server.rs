@@ -255,6 +255,12 @@ impl ApiServer {
         self.store.restore(path)
     }
 
+    /// Stops: ends all watches and lets go of `cluster.db`, so that it can be opened again in this process. Clients
+    /// that are still about can read, but no longer write.
+    pub fn close(&self) {
+        self.store.close();
+    }
+
     /// The whole API as one service.
     pub fn router(self: &Arc<Self>) -> Router {
         Router::new().fallback(serve).with_state(Arc::clone(self))

@@ -419,6 +419,15 @@ impl Store {
         self.lock().database.secret(name, make)
     }
 
+    /// Ends all watches and lets go of the file; objects can still be read, writes fail.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        for bucket in state.buckets.values_mut() {
+            bucket.watchers.clear();
+        }
+        state.database.close();
+    }
+
     /// Writes a consistent copy of the database to `path`, which must not exist.
     ///
     /// # Errors

@@ -1,14 +1,20 @@
 //! `cluster.db`: one table of objects, one row with the counter, one table of keys.
 
+mod errors;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+pub use errors::{DatabaseError, OpenError};
 
 /// `PRAGMA application_id` of our files: "evlc".
 const APPLICATION_ID: i32 = 0x6576_6c63;
 /// `PRAGMA user_version` that this program writes.
 const VERSION: i32 = 1;
+/// How long to wait for a file that another process is just letting go of.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS objects(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, rv INTEGER NOT NULL, json BLOB NOT NULL) STRICT;
@@ -16,75 +22,6 @@ CREATE TABLE IF NOT EXISTS counter(id INTEGER PRIMARY KEY CHECK (id = 1), rv INT
 CREATE TABLE IF NOT EXISTS secrets(name TEXT PRIMARY KEY NOT NULL, value BLOB NOT NULL) STRICT;
 INSERT OR IGNORE INTO counter(id, rv) VALUES (1, 0);
 ";
-
-/// Why `cluster.db` was refused.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error(
-        "cannot open the cluster database {path}: {detail}; check that the directory exists and may be written"
-    )]
-    Unreachable { path: PathBuf, detail: String },
-    #[error(
-        "cannot write the cluster database {path}: it is read-only; make it writable or choose another --state-dir"
-    )]
-    ReadOnly { path: PathBuf },
-    #[error(
-        "the cluster database {path} is in use by another eventlab; stop that one or choose another --session"
-    )]
-    Locked { path: PathBuf },
-    #[error(
-        "the cluster database {path} is damaged ({detail}); it was left as it is: move it aside to begin anew, or restore a snapshot"
-    )]
-    Damaged { path: PathBuf, detail: String },
-    #[error(
-        "the file {path} is not a cluster database of eventlab; it was left as it is: choose another --state-dir"
-    )]
-    Foreign { path: PathBuf },
-    #[error(
-        "the cluster database {path} was written by a newer eventlab (format {found}, this one knows {known}); use that version"
-    )]
-    Newer {
-        path: PathBuf,
-        found: i32,
-        known: i32,
-    },
-    #[error("cannot prepare the cluster database: {0}")]
-    Write(#[from] DatabaseError),
-}
-
-/// Why the open database could not be read or written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {action} in {path}: {detail}; {next}")]
-pub struct DatabaseError {
-    pub action: &'static str,
-    pub path: PathBuf,
-    pub detail: String,
-    pub next: &'static str,
-}
-
-impl DatabaseError {
-    fn new(action: &'static str, path: &Path, error: &rusqlite::Error) -> Self {
-        let next = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => "free disk space and try again",
-            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-                "make the file and its directory writable and try again"
-            }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "end whatever else has the file open and try again"
-            }
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                "restore a snapshot or begin anew"
-            }
-            _ => "check the disk and try again",
-        };
-        DatabaseError {
-            action,
-            path: path.to_owned(),
-            detail: error.to_string(),
-            next,
-        }
-    }
-}
 
 /// One object as it lies in the file.
 #[derive(Clone, Debug)]
@@ -97,37 +34,52 @@ pub struct Row {
 
 /// The open file.
 pub struct Database {
-    connection: Connection,
+    /// `None` once it was closed.
+    connection: Option<Connection>,
     path: PathBuf,
 }
 
 impl Database {
     /// Opens or makes the file and reads everything.
     pub fn open(path: &Path) -> Result<(Self, u64, Vec<Row>), OpenError> {
+        let refused = |error: rusqlite::Error| OpenError::from_sqlite(path, &error);
         let fresh = path.metadata().map_or(true, |meta| meta.len() == 0);
-        let connection = Connection::open(path).map_err(|error| refusal(path, &error))?;
+        if !fresh {
+            inspect(path)?;
+        }
+        let connection = Connection::open(path).map_err(refused)?;
+        take(&connection).map_err(refused)?;
         restrict(path);
-        let prepared = prepare(&connection, fresh).map_err(|error| refusal(path, &error))?;
-        prepared.check(path)?;
-        connection
-            .execute_batch(SCHEMA)
-            .map_err(|error| refusal(path, &error))?;
-        let (counter, rows) = load(&connection).map_err(|error| refusal(path, &error))?;
-        Ok((
-            Database {
-                connection,
-                path: path.to_owned(),
-            },
-            counter,
-            rows,
-        ))
+        prepare(&connection, fresh).map_err(refused)?;
+        let (counter, rows) = load(&connection).map_err(refused)?;
+        let connection = Some(connection);
+        let path = path.to_owned();
+        Ok((Database { connection, path }, counter, rows))
     }
 
-    fn failed<'a>(
-        &'a self,
+    /// Brings everything into the file itself and lets go of it; later writes fail.
+    pub fn close(&mut self) {
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        if let Err((_, error)) = connection.close() {
+            tracing::warn!(path = %self.path.display(), %error, "cannot close the cluster database");
+        }
+    }
+
+    /// Runs a piece of work on the open file.
+    fn with<T>(
+        &mut self,
         action: &'static str,
-    ) -> impl Fn(rusqlite::Error) -> DatabaseError + 'a {
-        move |error| DatabaseError::new(action, &self.path, &error)
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, DatabaseError> {
+        let path = &self.path;
+        match self.connection.as_mut() {
+            Some(connection) => {
+                work(connection).map_err(|error| DatabaseError::from_sqlite(action, path, &error))
+            }
+            None => Err(DatabaseError::closed(action, path)),
+        }
     }
 
     /// Inserts or replaces an object and moves the counter, in one transaction.
@@ -135,20 +87,16 @@ impl Database {
         let sql = "INSERT INTO objects(key, rv, json) VALUES (?1, ?2, ?3) \
                    ON CONFLICT(key) DO UPDATE SET rv = excluded.rv, json = excluded.json";
         self.write("store an object", rv, |connection| {
-            connection
-                .prepare_cached(sql)?
-                .execute(params![key, signed(rv), json])
-                .map(drop)
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.execute(params![key, signed(rv), json]).map(drop)
         })
     }
 
     /// Removes an object and moves the counter, in one transaction.
     pub fn remove(&mut self, key: &str, rv: u64) -> Result<(), DatabaseError> {
         self.write("remove an object", rv, |connection| {
-            connection
-                .prepare_cached("DELETE FROM objects WHERE key = ?1")?
-                .execute([key])
-                .map(drop)
+            let mut statement = connection.prepare_cached("DELETE FROM objects WHERE key = ?1")?;
+            statement.execute([key]).map(drop)
         })
     }
 
@@ -158,24 +106,21 @@ impl Database {
         rv: u64,
         change: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), DatabaseError> {
-        let path = &self.path;
-        let run = |connection: &mut Connection| {
+        self.with(action, |connection| {
             let transaction = connection.transaction()?;
             change(&transaction)?;
-            transaction
-                .prepare_cached("UPDATE counter SET rv = ?1 WHERE id = 1")?
-                .execute([signed(rv)])?;
+            let sql = "UPDATE counter SET rv = ?1 WHERE id = 1";
+            transaction.prepare_cached(sql)?.execute([signed(rv)])?;
             transaction.commit()
-        };
-        run(&mut self.connection).map_err(|error| DatabaseError::new(action, path, &error))
+        })
     }
 
     /// Replaces all objects.
     pub fn replace(&mut self, rows: &[Row], counter: u64) -> Result<(), DatabaseError> {
         self.write("restore a snapshot", counter, |connection| {
             connection.execute("DELETE FROM objects", [])?;
-            let mut insert =
-                connection.prepare("INSERT INTO objects(key, rv, json) VALUES (?1, ?2, ?3)")?;
+            let sql = "INSERT INTO objects(key, rv, json) VALUES (?1, ?2, ?3)";
+            let mut insert = connection.prepare(sql)?;
             for row in rows {
                 insert.execute(params![row.key, signed(row.rv), row.json])?;
             }
@@ -189,74 +134,94 @@ impl Database {
         name: &str,
         make: impl FnOnce() -> Vec<u8>,
     ) -> Result<Vec<u8>, DatabaseError> {
-        let select = "SELECT value FROM secrets WHERE name = ?1";
-        let found = self
-            .connection
-            .query_row(select, [name], |row| row.get(0))
-            .optional();
-        if let Some(value) = found.map_err(self.failed("read a key"))? {
-            return Ok(value);
-        }
-        let value = make();
-        let insert = "INSERT INTO secrets(name, value) VALUES (?1, ?2)";
-        self.connection
-            .execute(insert, params![name, value])
-            .map_err(self.failed("store a key"))?;
-        Ok(value)
+        self.with("keep a key", |connection| {
+            let select = "SELECT value FROM secrets WHERE name = ?1";
+            let found = connection
+                .query_row(select, [name], |row| row.get(0))
+                .optional()?;
+            if let Some(value) = found {
+                return Ok(value);
+            }
+            let value = make();
+            let insert = "INSERT INTO secrets(name, value) VALUES (?1, ?2)";
+            connection.execute(insert, params![name, value])?;
+            Ok(value)
+        })
     }
 
     /// Copies the file as it stands now.
     pub fn snapshot(&mut self, path: &Path) -> Result<(), DatabaseError> {
-        let target = path.to_string_lossy().into_owned();
         if path.exists() {
-            return Err(DatabaseError {
-                action: "write a snapshot",
-                path: path.to_owned(),
-                detail: "the file exists already".to_owned(),
-                next: "choose another name",
-            });
+            return Err(DatabaseError::exists("write a snapshot", path));
         }
-        self.connection
-            .execute("VACUUM INTO ?1", [target])
-            .map_err(|error| {
-                // Best effort: the copy is of no use, and the error below tells what happened.
-                drop(std::fs::remove_file(path));
-                DatabaseError::new("write a snapshot", path, &error)
-            })?;
+        let target = path.to_string_lossy().into_owned();
+        self.with("write a snapshot", |connection| {
+            connection.execute("VACUUM INTO ?1", [target])
+        })
+        .map_err(|error| {
+            // Best effort: the copy is of no use, and the error tells what happened.
+            drop(std::fs::remove_file(path));
+            DatabaseError {
+                path: path.to_owned(),
+                ..error
+            }
+        })?;
         restrict(path);
         Ok(())
+    }
+
+    /// Lets the file grow no further, or as it likes: what a full disk does.
+    #[cfg(test)]
+    pub(super) fn limit_growth(&self, limit: bool) {
+        let connection = self.connection.as_ref().expect("open");
+        let number = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+        let pages = connection.query_row("PRAGMA page_count", [], number);
+        let most = if limit {
+            pages.expect("pages")
+        } else {
+            1_000_000
+        };
+        let pragma = format!("PRAGMA max_page_count = {most}");
+        connection.query_row(&pragma, [], number).expect("limit");
     }
 }
 
 /// Reads a snapshot without changing it.
 pub fn read(path: &Path) -> Result<(u64, Vec<Row>), OpenError> {
     if !path.is_file() {
+        let detail = "no such snapshot".to_owned();
         return Err(OpenError::Unreachable {
             path: path.to_owned(),
-            detail: "no such snapshot".to_owned(),
+            detail,
         });
     }
+    let connection = inspect(path)?;
+    load(&connection).map_err(|error| OpenError::from_sqlite(path, &error))
+}
+
+/// Opens a file that exists, for reading alone: a connection that may write would bring a log left by a crash into a
+/// file that is then refused.
+fn inspect(path: &Path) -> Result<Connection, OpenError> {
+    let refused = |error: rusqlite::Error| OpenError::from_sqlite(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(path, flags).map_err(|error| refusal(path, &error))?;
-    let marks = Marks::read(&connection, false).map_err(|error| refusal(path, &error))?;
-    marks.check(path)?;
-    load(&connection).map_err(|error| refusal(path, &error))
+    let connection = Connection::open_with_flags(path, flags).map_err(refused)?;
+    connection.busy_timeout(PATIENCE).map_err(refused)?;
+    Marks::read(&connection).map_err(refused)?.check(path)?;
+    Ok(connection)
 }
 
 /// What the file says about itself.
 struct Marks {
-    fresh: bool,
     application: i32,
     version: i32,
+    /// `ok`, or what is broken.
     check: String,
 }
 
 impl Marks {
-    fn read(connection: &Connection, fresh: bool) -> rusqlite::Result<Self> {
+    fn read(connection: &Connection) -> rusqlite::Result<Self> {
         let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i32>(0));
         Ok(Marks {
-            fresh,
             application: number("PRAGMA application_id")?,
             version: number("PRAGMA user_version")?,
             check: connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?,
@@ -265,9 +230,6 @@ impl Marks {
 
     fn check(&self, path: &Path) -> Result<(), OpenError> {
         let path = path.to_owned();
-        if self.fresh {
-            return Ok(());
-        }
         if self.check != "ok" {
             return Err(OpenError::Damaged {
                 path,
@@ -288,69 +250,38 @@ impl Marks {
     }
 }
 
-/// Takes the lock for life. Nothing is written before the file has proved to be ours.
-fn prepare(connection: &Connection, fresh: bool) -> rusqlite::Result<Marks> {
-    connection.busy_timeout(Duration::from_millis(500))?;
-    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-    let marks = Marks::read(connection, fresh)?;
-    let ours =
-        marks.application == APPLICATION_ID && marks.check == "ok" && marks.version <= VERSION;
-    if fresh || ours {
-        let mode: String =
-            connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-        tracing::debug!(mode, "cluster database opened");
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?;
-    }
+/// Asks for the file for as long as it is open; nothing is written yet.
+fn take(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")
+}
+
+/// Makes the file ready to write, once it has proved to be ours.
+fn prepare(connection: &Connection, fresh: bool) -> rusqlite::Result<()> {
     if fresh {
         connection.pragma_update(None, "application_id", APPLICATION_ID)?;
         connection.pragma_update(None, "user_version", VERSION)?;
     }
-    Ok(marks)
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    tracing::debug!(mode, "cluster database opened");
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?;
+    connection.execute_batch(SCHEMA)
 }
 
 fn load(connection: &Connection) -> rusqlite::Result<(u64, Vec<Row>)> {
-    let counter: i64 =
-        connection.query_row("SELECT rv FROM counter WHERE id = 1", [], |row| row.get(0))?;
-    let newest: i64 =
-        connection.query_row("SELECT COALESCE(MAX(rv), 0) FROM objects", [], |row| {
-            row.get(0)
-        })?;
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let counter = number("SELECT rv FROM counter WHERE id = 1")?;
+    let newest = number("SELECT COALESCE(MAX(rv), 0) FROM objects")?;
     let mut select = connection.prepare("SELECT key, rv, json FROM objects ORDER BY key")?;
     let rows = select.query_map([], |row| {
-        Ok(Row {
-            key: row.get(0)?,
-            rv: unsigned(row.get(1)?),
-            json: row.get(2)?,
-        })
+        let (key, rv, json) = (row.get(0)?, unsigned(row.get(1)?), row.get(2)?);
+        Ok(Row { key, rv, json })
     })?;
     Ok((
         unsigned(counter.max(newest)),
         rows.collect::<rusqlite::Result<_>>()?,
     ))
-}
-
-fn refusal(path: &Path, error: &rusqlite::Error) -> OpenError {
-    let path = path.to_owned();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::Locked { path },
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => OpenError::ReadOnly { path },
-        Some(ErrorCode::NotADatabase) => OpenError::Foreign { path },
-        Some(ErrorCode::DatabaseCorrupt) => OpenError::Damaged {
-            path,
-            detail: error.to_string(),
-        },
-        Some(ErrorCode::CannotOpen | ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => {
-            OpenError::Unreachable {
-                path,
-                detail: error.to_string(),
-            }
-        }
-        _ => OpenError::Damaged {
-            path,
-            detail: error.to_string(),
-        },
-    }
 }
 
 /// The file holds Secrets: only its owner may read it.

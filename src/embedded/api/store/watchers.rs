@@ -154,6 +154,16 @@ impl Watchers {
         });
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Ends all watches as if their time were over.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Ends all watches; their clients must list anew.
     pub(super) fn end(&mut self, rv: u64) {
         for watcher in self.0.drain(..) {

@@ -70,13 +70,16 @@ fn a_lab_is_walked_through_key_by_key() {
 }
 
 #[test]
-fn a_probe_that_depends_on_an_earlier_one_waits_for_it() {
+fn a_probe_waits_for_what_becomes_of_the_one_before() {
     let mut session = Session::at("fix");
     let order: Vec<_> = kinds(&session.say(Message::Next))
         .into_iter()
         .filter(|kind| ["gate", "send", "collect"].contains(kind))
         .collect();
-    assert_eq!(order.join(" "), "gate send collect send send collect");
+    assert_eq!(
+        order.join(" "),
+        "gate send collect send collect send collect"
+    );
     assert_eq!(session.state.phase, StagePhase::Passed);
 }
 
@@ -113,7 +116,7 @@ fn the_actions_come_before_the_gate_and_the_gate_before_the_probes() {
         .collect();
     assert_eq!(
         order.join(" "),
-        "snapshot intent act gate intent send intent send collect"
+        "snapshot intent act gate intent send collect intent send collect"
     );
 }
 
@@ -377,7 +380,11 @@ fn a_cancelled_send_is_not_sent_again() {
             _ => None,
         })
         .collect();
-    assert_eq!(sent, ["flat"]);
+    let none: [String; 0] = [];
+    assert_eq!(
+        sent, none,
+        "what becomes of a later probe may depend on this one"
+    );
     assert_eq!(reasons(&session)[0].probe.as_deref(), Some("nested"));
     assert!(session.state.run().unwrap().sends[0].is_unresolved());
     assert_eq!(session.state.run().unwrap().sends[0].trace, trace);
