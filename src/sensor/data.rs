@@ -12,6 +12,7 @@ use super::path::Value;
 use super::payload::{Content, Payload, Place, Valid};
 use super::regex::Regex;
 use super::spec::DataSpec;
+use super::template::{Template, is_no_value};
 
 /// `filters.data`, compiled.
 #[derive(Debug)]
@@ -89,6 +90,8 @@ struct Judged {
     error: Option<String>,
     /// How many values were tried.
     tried: usize,
+    /// What the template made of the value.
+    templated: Option<Value<'static>>,
 }
 
 impl Judged {
@@ -98,6 +101,7 @@ impl Judged {
             reason,
             error: Some(error),
             tried,
+            templated: None,
         }
     }
 
@@ -117,6 +121,8 @@ struct Condition {
     comparator: String,
     values: Vec<String>,
     matcher: Matcher,
+    /// The template as written, and as read.
+    template: Option<(String, Result<Template, String>)>,
 }
 
 /// Listed values made ready; one that is wrong is an error only when it is reached.
@@ -194,6 +200,12 @@ impl Condition {
             comparator: spec.comparator.clone(),
             values: spec.values.clone(),
             matcher,
+            template: Some(&spec.template)
+                .filter(|text| !text.is_empty())
+                .map(|text| {
+                    let template = Template::parse(text).map_err(|error| error.to_string());
+                    (text.clone(), template)
+                }),
         }
     }
 
@@ -211,12 +223,38 @@ impl Condition {
             let error = format!("path '{}' does not exist", self.place.path());
             return (None, Judged::error(Reason::MissingPath, error, 0));
         }
+        let templated = match self.apply_template(&value) {
+            Ok(templated) => templated,
+            Err(error) => {
+                return (Some(value), Judged::error(Reason::BadTemplate, error, 0));
+            }
+        };
         let judged = if self.values.is_empty() {
             Judged::error(Reason::NoValues, "no values specified".to_owned(), 0)
         } else {
-            self.judge_value(&value)
+            self.judge_value(templated.as_ref().unwrap_or(&value))
+        };
+        let judged = Judged {
+            templated,
+            ..judged
         };
         (Some(value), judged)
+    }
+
+    /// What the template makes of the value's text: always a text again.
+    fn apply_template(&self, value: &Value<'_>) -> Result<Option<Value<'static>>, String> {
+        let Some((written, template)) = &self.template else {
+            return Ok(None);
+        };
+        let template = template.as_ref().map_err(Clone::clone)?;
+        let output = template
+            .render_text(&String::from_utf8_lossy(&value.text()))
+            .map_err(|error| error.to_string())?;
+        if is_no_value(&output) {
+            let text = format!("template '{written}' evaluated to empty string or no value");
+            return Err(text);
+        }
+        Ok(Some(Value::from_quoted(&number::quote(output.as_bytes()))))
     }
 
     fn judge_value(&self, value: &Value<'_>) -> Judged {
@@ -263,7 +301,7 @@ impl Condition {
                 },
             });
         ConditionReport {
-            found: found.map(|value| self.found(value)),
+            found: found.map(|value| self.found(value, judged.templated.as_ref())),
             values: values.collect(),
             outcome: judged.outcome,
             reason: judged.reason,
@@ -273,12 +311,13 @@ impl Condition {
         }
     }
 
-    fn found(&self, value: &Value<'_>) -> Found {
+    fn found(&self, value: &Value<'_>, templated: Option<&Value<'static>>) -> Found {
+        let compared = templated.unwrap_or(value);
         let coerced = match self.matcher {
-            Matcher::Bool(_) => Cow::Borrowed(if value.boolean() { "true" } else { "false" }),
-            Matcher::Number(..) => Cow::Owned(number::format_plain(value.number())),
+            Matcher::Bool(_) => Cow::Borrowed(if compared.boolean() { "true" } else { "false" }),
+            Matcher::Number(..) => Cow::Owned(number::format_plain(compared.number())),
             Matcher::String(..) | Matcher::Unsupported => {
-                Cow::Owned(String::from_utf8_lossy(&value.text()).into_owned())
+                Cow::Owned(String::from_utf8_lossy(&compared.text()).into_owned())
             }
         };
         Found {
@@ -333,6 +372,7 @@ fn first_match<T>(
                     reason: Reason::Match,
                     error: None,
                     tried: place + 1,
+                    templated: None,
                 };
             }
             Ok(_) => {}
@@ -344,5 +384,6 @@ fn first_match<T>(
         reason: Reason::Mismatch,
         error: None,
         tried: wanted.len(),
+        templated: None,
     }
 }

@@ -32,6 +32,8 @@ pub enum Reason {
     BadRegex,
     /// An expression cannot be read or evaluated.
     BadExpression,
+    /// A template cannot be read, fails or gives nothing.
+    BadTemplate,
     /// A listed value is no boolean or number.
     BadValue,
     /// The condition's type is none of `bool`, `number`, `string`.
@@ -63,6 +65,7 @@ impl Reason {
             Self::NoValues => "no-values",
             Self::BadRegex => "bad-regex",
             Self::BadExpression => "bad-expression",
+            Self::BadTemplate => "bad-template",
             Self::BadValue => "bad-value",
             Self::BadType => "bad-type",
             Self::InvalidJson => "invalid-json",

@@ -90,7 +90,6 @@ impl Filter {
             return Ok(filter);
         };
         let spec = FilterSpec::decode(&Node::new(filters, "filters"))?;
-        refuse_unsupported(&spec)?;
         filter.absent = false;
         if let Some(exprs) = &spec.exprs {
             filter.groups.push(CompiledGroup::Exprs(ExprGroup::compile(
@@ -168,19 +167,6 @@ impl Filter {
         }
         tally.decide()
     }
-}
-
-fn refuse_unsupported(spec: &FilterSpec) -> Result<(), CompileError> {
-    let refuse = |what: &str| Err(CompileError::Unsupported(what.to_owned()));
-    let with_template = spec
-        .data
-        .iter()
-        .flatten()
-        .position(|data| !data.template.is_empty());
-    if let Some(place) = with_template {
-        return refuse(&format!("filters.data[{place}].template"));
-    }
-    Ok(())
 }
 
 impl CompiledGroup {

@@ -24,6 +24,7 @@ pub mod regex;
 pub mod script;
 pub mod set;
 mod spec;
+pub mod template;
 mod time;
 pub mod trigger;
 pub mod validate;

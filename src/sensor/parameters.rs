@@ -14,6 +14,7 @@ use super::go_json;
 use super::json;
 use super::path::{self, Kind, LimitExceeded};
 use super::set::{Insert, SetError, set};
+use super::template::{Template, TemplateError, is_no_value};
 
 /// Events by the name of the dependency that they satisfied.
 pub type Events = BTreeMap<String, Event>;
@@ -66,10 +67,18 @@ struct Parameter {
 #[derive(Debug, Clone)]
 struct Source {
     dependency: String,
-    context_key: String,
-    data_key: String,
+    context: Choice,
+    data: Choice,
     value: Option<String>,
     use_raw_data: bool,
+}
+
+/// How a value is taken from the context or from the data: by a template, else at a key.
+#[derive(Debug, Clone)]
+struct Choice {
+    key: String,
+    /// A mistake in the template counts only when the value is wanted; then the key or the default stands in.
+    template: Option<Result<Template, TemplateError>>,
 }
 
 /// Applies a list of parameters to an object.
@@ -84,7 +93,7 @@ impl Parameters {
     /// Reads a list of parameters; `null` is an empty list.
     ///
     /// # Errors
-    /// [`ParameterError::Decode`] for wrong types, [`ParameterError::Unsupported`] for templates.
+    /// [`ParameterError::Decode`] for wrong types.
     pub fn decode(list: &Value) -> Result<Self, ParameterError> {
         let wrapped = serde_json::json!({ "parameters": list });
         Self::of(&Node::new(&wrapped, ""), "parameters")
@@ -191,18 +200,10 @@ impl Resolved {
 
 impl Source {
     fn decode(node: &Node<'_>) -> Result<Self, ParameterError> {
-        for template in ["dataTemplate", "contextTemplate"] {
-            if !node.text(template)?.is_empty() {
-                return Err(ParameterError::Unsupported(format!(
-                    "{}.{template}",
-                    node.path()
-                )));
-            }
-        }
         Ok(Self {
             dependency: node.text("dependencyName")?,
-            context_key: node.text("contextKey")?,
-            data_key: node.text("dataKey")?,
+            context: Choice::decode(node, "contextKey", "contextTemplate")?,
+            data: Choice::decode(node, "dataKey", "dataTemplate")?,
             value: node.optional_text("value")?,
             use_raw_data: node.flag("useRawData")?,
         })
@@ -217,18 +218,16 @@ impl Source {
         let Some(event) = events.get(&self.dependency) else {
             return Ok(default);
         };
-        if self.context_key.is_empty() && self.data_key.is_empty() {
+        if self.context.is_absent() && self.data.is_absent() {
             return Ok(Some(
                 default.unwrap_or_else(|| Resolved::text(whole_event(event))),
             ));
         }
-        let (payload, key) = if self.data_key.is_empty() {
-            (
-                Ok(go_json::to_vec_in_order(&event.context_json())),
-                &self.context_key,
-            )
+        let (payload, choice) = if self.data.is_absent() {
+            let context = go_json::to_vec_in_order(&event.context_json());
+            (Ok(context), &self.context)
         } else {
-            (data_json(event), &self.data_key)
+            (data_json(event), &self.data)
         };
         let payload = match (payload, default) {
             (Ok(payload), _) => payload,
@@ -237,11 +236,38 @@ impl Source {
             }
             (Err(_), Some(default)) => return Ok(Some(default)),
         };
-        match (value_at(&payload, key)?, &self.value) {
+        match (choice.resolve(&payload)?, &self.value) {
             (Some(value), _) => Ok(Some(value)),
             (None, Some(value)) => Ok(Some(Resolved::text(value.as_bytes()))),
             (None, None) => Err(ParameterError::Unresolved(self.dependency.clone())),
         }
+    }
+}
+
+impl Choice {
+    fn decode(node: &Node<'_>, key: &str, template: &str) -> Result<Self, DecodeError> {
+        let template = Some(node.text(template)?).filter(|template| !template.is_empty());
+        Ok(Self {
+            key: node.text(key)?,
+            template: template.map(|template| Template::parse(&template)),
+        })
+    }
+
+    fn is_absent(&self) -> bool {
+        self.key.is_empty() && self.template.is_none()
+    }
+
+    fn resolve(&self, payload: &[u8]) -> Result<Option<Resolved>, ParameterError> {
+        if let Some(Ok(template)) = &self.template
+            && let Ok(output) = template.render_json(payload)
+            && !is_no_value(&output)
+        {
+            return Ok(Some(Resolved::text(output)));
+        }
+        if self.key.is_empty() {
+            return Ok(None);
+        }
+        value_at(payload, &self.key)
     }
 }
 

@@ -31,6 +31,7 @@ mod sensor_golden;
 mod sensor_regex;
 mod sensor_script;
 mod sensor_service;
+mod sensor_template;
 mod service_pods;
 mod session_kill;
 mod webhook_golden;

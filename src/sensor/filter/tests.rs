@@ -115,8 +115,6 @@ fn what_is_not_supported_is_refused_by_name() {
         error(json!({"script": "goto x ::x:: return true"}))
             .starts_with("eventlab: goto in filters.script is not supported yet")
     );
-    let template = json!({"data": [condition("a", "string", &["b"]), {"path": "a", "type": "string", "value": ["b"], "template": "{{.Input}}"}]});
-    assert!(error(template).starts_with("eventlab: filters.data[1].template is not supported yet"));
 }
 
 #[test]
@@ -313,5 +311,27 @@ fn a_script_decides_last_and_its_error_stands_alone() {
     assert_eq!(
         decision.error.unwrap().text,
         "<string>:1: attempt to index field 'n' (a nil value)"
+    );
+}
+
+#[test]
+fn a_template_changes_what_is_compared() {
+    let templated = |template: &str| {
+        let data = json!({"path": "b.m", "type": "number", "value": ["5"], "template": template});
+        let filter = Filter::compile(Some(&json!({ "data": [data] })), "").unwrap();
+        filter.explain(&event(r#"{"b":{"m":"$5"}}"#))
+    };
+    let why = templated("{{ trimPrefix \"$\" .Input }}");
+    assert!(why.passed);
+    let found = why.groups[0].conditions[0].found.as_ref().unwrap();
+    assert_eq!(
+        (found.raw.as_str(), found.coerced.as_str()),
+        ("\"$5\"", "5")
+    );
+    let why = templated("{{ .Nope }}");
+    assert_eq!(why.reason, Reason::BadTemplate);
+    assert_eq!(
+        why.error.unwrap(),
+        "data filter error (template '{{ .Nope }}' evaluated to empty string or no value)"
     );
 }

@@ -118,6 +118,11 @@ impl<'a> Value<'a> {
         Self::new(kind, raw)
     }
 
+    /// Text in quotes, read as a value: what a template made of a value takes its place.
+    pub(super) fn from_quoted(quoted: &str) -> Value<'static> {
+        literal::parse(quoted.as_bytes()).into_owned()
+    }
+
     /// The type.
     #[must_use]
     pub fn kind(&self) -> Kind {

@@ -1,0 +1,405 @@
+//! Running a tree: every node takes a step, the output and the calls are bounded.
+
+use std::collections::HashMap;
+
+use super::TemplateError;
+use super::functions::{self, Context};
+use super::limits::{MAX_CALLS, MAX_TEXT, Steps};
+use super::parser::Parsed;
+use super::tree::{Branch, Command, Node, Operand, OperandKind, Pipe};
+use super::value::Value;
+
+/// Runs a template and gives its output.
+pub(super) fn run(source: &str, parsed: &Parsed, root: Value) -> Result<String, TemplateError> {
+    let context = Context {
+        steps: Steps::new(root.weight()),
+        patterns: HashMap::new(),
+    };
+    let mut exec = Exec {
+        source,
+        parsed,
+        context,
+        variables: vec![("$".to_string(), root.clone())],
+        out: String::new(),
+        calls: 0,
+    };
+    exec.list(&root, &parsed.root)?;
+    Ok(exec.out)
+}
+
+struct Exec<'t> {
+    source: &'t str,
+    parsed: &'t Parsed,
+    context: Context,
+    variables: Vec<(String, Value)>,
+    out: String,
+    calls: usize,
+}
+
+/// How a list of nodes ended.
+#[derive(Clone, Copy, PartialEq)]
+enum Flow {
+    Done,
+    Break,
+    Continue,
+}
+
+type Outcome<T> = Result<T, TemplateError>;
+
+impl<'t> Exec<'t> {
+    fn error<T>(&self, at: usize, node: &dyn std::fmt::Display, text: &str) -> Outcome<T> {
+        Err(TemplateError::execute(
+            self.source,
+            at,
+            &node.to_string(),
+            text,
+        ))
+    }
+
+    fn list(&mut self, dot: &Value, nodes: &'t [Node]) -> Outcome<Flow> {
+        for node in nodes {
+            if let Err(text) = self.context.steps.take(1) {
+                return self.error(0, &"", &text);
+            }
+            let flow = self.node(dot, node)?;
+            if flow != Flow::Done {
+                return Ok(flow);
+            }
+        }
+        Ok(Flow::Done)
+    }
+
+    fn node(&mut self, dot: &Value, node: &'t Node) -> Outcome<Flow> {
+        match node {
+            Node::Text(text) => self.print(text)?,
+            Node::Action(pipe) => {
+                let value = self.pipe(dot, pipe)?;
+                if pipe.variables.is_empty() {
+                    let text = match &value {
+                        Value::Nil => "<no value>".to_string(),
+                        value => value.display(),
+                    };
+                    self.print(&text)?;
+                }
+            }
+            Node::If(branch) | Node::With(branch) => {
+                return self.scoped(|exec| {
+                    let value = exec.pipe(dot, &branch.pipe)?;
+                    let inner = if matches!(node, Node::With(_)) {
+                        &value
+                    } else {
+                        dot
+                    };
+                    match value.is_true() {
+                        true => exec.list(inner, &branch.then),
+                        false => exec.list(dot, &branch.otherwise),
+                    }
+                });
+            }
+            Node::Range(branch) => return self.scoped(|exec| exec.range(dot, branch)),
+            Node::Template { name, pipe, at } => self.call(dot, name, pipe.as_ref(), *at)?,
+            Node::Break => return Ok(Flow::Break),
+            Node::Continue => return Ok(Flow::Continue),
+        }
+        Ok(Flow::Done)
+    }
+
+    fn print(&mut self, text: &str) -> Outcome<()> {
+        self.out.push_str(text);
+        if self.out.len() > MAX_TEXT {
+            return self.error(0, &"", "output is longer than 4 MiB; write less");
+        }
+        match self.context.steps.take(text.len() / 16) {
+            Ok(()) => Ok(()),
+            Err(text) => self.error(0, &"", &text),
+        }
+    }
+
+    /// Runs with variables that are gone afterwards.
+    fn scoped<T>(&mut self, run: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        let mark = self.variables.len();
+        let result = run(self);
+        self.variables.truncate(mark);
+        result
+    }
+
+    fn range(&mut self, dot: &Value, branch: &'t Branch) -> Outcome<Flow> {
+        let value = self.plain_pipe(dot, &branch.pipe)?;
+        match &value {
+            Value::List(list) => {
+                let pairs = list
+                    .items
+                    .iter()
+                    .enumerate()
+                    .map(|(place, item)| (Value::Int(place as i64), item.clone()));
+                self.each(dot, branch, pairs)
+            }
+            Value::Map(map) => {
+                let pairs = map
+                    .members
+                    .iter()
+                    .map(|(key, value)| (Value::text(key), value.clone()));
+                self.each(dot, branch, pairs)
+            }
+            Value::Int(count) => self.each(
+                dot,
+                branch,
+                (0..*count).map(|n| (Value::Int(n), Value::Int(n))),
+            ),
+            Value::Nil => self.list(dot, &branch.otherwise),
+            other => {
+                let text = format!("range can't iterate over {}", other.display());
+                self.error(pipe_place(&branch.pipe), &branch.pipe, &text)
+            }
+        }
+    }
+
+    fn each(
+        &mut self,
+        dot: &Value,
+        branch: &'t Branch,
+        pairs: impl Iterator<Item = (Value, Value)>,
+    ) -> Outcome<Flow> {
+        let mut any = false;
+        for (key, item) in pairs {
+            any = true;
+            let flow = self.scoped(|exec| {
+                match branch.pipe.variables.as_slice() {
+                    [one] => exec.set(one, item.clone(), branch.pipe.assigns),
+                    [first, second] => {
+                        exec.set(first, key, branch.pipe.assigns);
+                        exec.set(second, item.clone(), branch.pipe.assigns);
+                    }
+                    _ => {}
+                }
+                exec.list(&item, &branch.then)
+            })?;
+            if flow == Flow::Break {
+                return Ok(Flow::Done);
+            }
+            if let Err(text) = self.context.steps.take(1) {
+                return self.error(0, &"", &text);
+            }
+        }
+        if any {
+            Ok(Flow::Done)
+        } else {
+            self.list(dot, &branch.otherwise)
+        }
+    }
+
+    fn call(&mut self, dot: &Value, name: &str, pipe: Option<&'t Pipe>, at: usize) -> Outcome<()> {
+        let parsed = self.parsed;
+        let Some(nodes) = parsed.defined.get(name) else {
+            return self.error(
+                at,
+                &format!("template {name:?}"),
+                &format!("template {name:?} not defined"),
+            );
+        };
+        let value = match pipe {
+            Some(pipe) => self.pipe(dot, pipe)?,
+            None => Value::Nil,
+        };
+        if self.calls >= MAX_CALLS {
+            return self.error(
+                at,
+                &format!("template {name:?}"),
+                "templates call one another too deeply",
+            );
+        }
+        self.calls += 1;
+        let outer = std::mem::replace(&mut self.variables, vec![("$".to_string(), value.clone())]);
+        self.list(&value, nodes)?;
+        self.variables = outer;
+        self.calls -= 1;
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, value: Value, assigns: bool) {
+        let existing = self
+            .variables
+            .iter_mut()
+            .rev()
+            .find(|(known, _)| known == name);
+        match existing {
+            Some((_, old)) if assigns => *old = value,
+            _ => self.variables.push((name.to_string(), value)),
+        }
+    }
+
+    fn pipe(&mut self, dot: &Value, pipe: &'t Pipe) -> Outcome<Value> {
+        let value = self.plain_pipe(dot, pipe)?;
+        for name in &pipe.variables {
+            self.set(name, value.clone(), pipe.assigns);
+        }
+        Ok(value)
+    }
+
+    fn plain_pipe(&mut self, dot: &Value, pipe: &'t Pipe) -> Outcome<Value> {
+        let mut value = None;
+        for command in &pipe.commands {
+            value = Some(self.command(dot, command, value)?);
+        }
+        Ok(value.unwrap_or(Value::Nil))
+    }
+
+    fn command(
+        &mut self,
+        dot: &Value,
+        command: &'t Command,
+        last: Option<Value>,
+    ) -> Outcome<Value> {
+        if let Err(text) = self.context.steps.take(1) {
+            return self.error(command.at, command, &text);
+        }
+        let Some((first, rest)) = command.operands.split_first() else {
+            return Ok(Value::Nil);
+        };
+        if let OperandKind::Function(name) = &first.kind {
+            return self.function(dot, name, rest, last, command);
+        }
+        if matches!(first.kind, OperandKind::Nil) {
+            return self.error(first.at, first, "nil is not a command");
+        }
+        if !rest.is_empty() || last.is_some() {
+            let text = match &first.kind {
+                OperandKind::Field(fields) => {
+                    let field = fields.last().map_or("", String::as_str);
+                    format!("{field} is not a method but has arguments")
+                }
+                _ => format!("can't give argument to non-function {first}"),
+            };
+            return self.error(first.at, first, &text);
+        }
+        self.operand(dot, first)
+    }
+
+    fn operand(&mut self, dot: &Value, operand: &'t Operand) -> Outcome<Value> {
+        match &operand.kind {
+            OperandKind::Dot => Ok(dot.clone()),
+            OperandKind::Nil => Ok(Value::Nil),
+            OperandKind::Bool(value) => Ok(Value::Bool(*value)),
+            OperandKind::Int(value, _) => Ok(Value::Int(*value)),
+            OperandKind::Float(value, _) => Ok(Value::Float(*value)),
+            OperandKind::Text(value, _) => Ok(Value::text(value)),
+            OperandKind::Field(fields) => self.fields(dot.clone(), fields, operand),
+            OperandKind::Variable(name, fields) => {
+                let value = self
+                    .variables
+                    .iter()
+                    .rev()
+                    .find(|(known, _)| known == name)
+                    .map(|(_, value)| value.clone());
+                match value {
+                    Some(value) => self.fields(value, fields, operand),
+                    None => self.error(operand.at, operand, &format!("undefined variable: {name}")),
+                }
+            }
+            OperandKind::Function(name) => {
+                let name_only = Name(name);
+                self.call_function(name, Vec::new(), operand.at, &name_only)
+            }
+            OperandKind::Pipe(pipe) => self.scoped(|exec| exec.pipe(dot, pipe)),
+            OperandKind::Chain(inner, fields) => {
+                let value = self.operand(dot, inner)?;
+                self.fields(value, fields, operand)
+            }
+        }
+    }
+
+    fn fields(&self, mut value: Value, fields: &[String], operand: &Operand) -> Outcome<Value> {
+        for field in fields {
+            value = match &value {
+                Value::Map(map) => map.members.get(field).cloned().unwrap_or(Value::Nil),
+                Value::Nil => Value::Nil,
+                _ => {
+                    let text = format!("can't evaluate field {field} in type interface {{}}");
+                    return self.error(operand.at, operand, &text);
+                }
+            };
+        }
+        Ok(value)
+    }
+
+    fn function(
+        &mut self,
+        dot: &Value,
+        name: &str,
+        operands: &'t [Operand],
+        last: Option<Value>,
+        command: &Command,
+    ) -> Outcome<Value> {
+        if matches!(name, "and" | "or") {
+            return self.shortcut(dot, name == "and", operands, last, command);
+        }
+        let mut arguments = Vec::with_capacity(operands.len() + 1);
+        for operand in operands {
+            arguments.push(self.operand(dot, operand)?);
+        }
+        arguments.extend(last);
+        self.call_function(name, arguments, command.at, command)
+    }
+
+    fn call_function(
+        &mut self,
+        name: &str,
+        arguments: Vec<Value>,
+        at: usize,
+        node: &dyn std::fmt::Display,
+    ) -> Outcome<Value> {
+        let weight = arguments
+            .iter()
+            .fold(1usize, |sum, value| sum.saturating_add(value.weight()));
+        let result = match self.context.steps.take(weight) {
+            Ok(()) => functions::call(&mut self.context, name, &arguments),
+            Err(text) => Err(text),
+        };
+        match result {
+            Ok(value) => Ok(value),
+            Err(text) if text.starts_with("wrong ") || text.starts_with("invalid value;") => {
+                self.error(at, node, &text)
+            }
+            Err(text) => self.error(at, node, &format!("error calling {name}: {text}")),
+        }
+    }
+
+    /// `and` and `or` evaluate no further than they must.
+    fn shortcut(
+        &mut self,
+        dot: &Value,
+        and: bool,
+        operands: &'t [Operand],
+        last: Option<Value>,
+        command: &Command,
+    ) -> Outcome<Value> {
+        let mut value = Value::Nil;
+        for operand in operands {
+            value = self.operand(dot, operand)?;
+            if value.is_true() != and {
+                return Ok(value);
+            }
+        }
+        match last {
+            Some(last) => Ok(last),
+            None if operands.is_empty() => {
+                let name = if and { "and" } else { "or" };
+                let text = format!("wrong number of args for {name}: want at least 1 got 0");
+                self.error(command.at, command, &text)
+            }
+            None => Ok(value),
+        }
+    }
+}
+
+struct Name<'n>(&'n str);
+
+impl std::fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+fn pipe_place(pipe: &Pipe) -> usize {
+    pipe.commands.first().map_or(0, |command| command.at)
+}

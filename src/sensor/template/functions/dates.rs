@@ -1,0 +1,187 @@
+//! Dates, in UTC as in a container without a time zone.
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::conversions::to_int;
+use super::{Answer, Arguments, Function, new_text};
+use crate::sensor::layout::{self, Moment};
+use crate::sensor::template::value::Value;
+
+pub(super) const TABLE: &[Function] = &[
+    Function("now", 0, Some(0), |_, _| {
+        Ok(Value::Time(Box::new(moment(
+            Timestamp::now(),
+            &TimeZone::UTC,
+            "UTC",
+        ))))
+    }),
+    Function("date", 2, Some(2), |_, a| {
+        new_text(layout::format(a.text(0)?, &time_of(a.any(1))))
+    }),
+    Function("htmlDate", 1, Some(1), |_, a| {
+        new_text(layout::format("2006-01-02", &time_of(a.any(0))))
+    }),
+    Function("dateInZone", 3, Some(3), |_, a| {
+        in_zone(a.text(0)?, a.any(1), a.text(2)?)
+    }),
+    Function("date_in_zone", 3, Some(3), |_, a| {
+        in_zone(a.text(0)?, a.any(1), a.text(2)?)
+    }),
+    Function("htmlDateInZone", 2, Some(2), |_, a| {
+        in_zone("2006-01-02", a.any(0), a.text(1)?)
+    }),
+    Function(
+        "toDate",
+        2,
+        Some(2),
+        |_, a| Ok(parsed(a)?.unwrap_or(zero())),
+    ),
+    Function("mustToDate", 2, Some(2), |_, a| {
+        parsed(a)?.ok_or_else(|| {
+            format!(
+                "parsing time {:?} as {:?}: cannot parse",
+                a.text(1).unwrap_or(""),
+                a.text(0).unwrap_or("")
+            )
+        })
+    }),
+    Function("unixEpoch", 1, Some(1), |_, a| match a.any(0) {
+        Value::Time(moment) => new_text(instant(moment).as_second().to_string()),
+        other => super::wrong_type("time.Time", other),
+    }),
+    Function("dateModify", 2, Some(2), modified_date),
+    Function("date_modify", 2, Some(2), modified_date),
+    Function("duration", 1, Some(1), |_, a| {
+        // A number is no text of seconds to sprig, and gives nothing.
+        let seconds = match a.any(0) {
+            Value::Text(text) => text.parse().unwrap_or(0),
+            _ => 0,
+        };
+        new_text(duration(seconds))
+    }),
+];
+
+fn moment(instant: Timestamp, zone: &TimeZone, name: &str) -> Moment {
+    let zoned = instant.to_zoned(zone.clone());
+    let abbreviation = zone.to_offset_info(instant).abbreviation().to_string();
+    let name = if abbreviation.is_empty() {
+        name.to_string()
+    } else {
+        abbreviation
+    };
+    Moment {
+        datetime: zoned.datetime(),
+        offset: Some(zoned.offset().seconds()),
+        zone: name,
+    }
+}
+
+fn instant(moment: &Moment) -> Timestamp {
+    let offset = SignedDuration::from_secs(moment.offset.unwrap_or(0).into());
+    let utc = moment
+        .datetime
+        .to_zoned(TimeZone::UTC)
+        .map(|zoned| zoned.timestamp());
+    utc.ok()
+        .and_then(|utc| utc.checked_sub(offset).ok())
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn zero() -> Value {
+    let datetime = jiff::civil::DateTime::constant(1, 1, 1, 0, 0, 0, 0);
+    Value::Time(Box::new(Moment::utc(datetime)))
+}
+
+/// A time, or whole seconds; anything else is now.
+fn time_of(value: &Value) -> Moment {
+    match value {
+        Value::Time(moment) => (**moment).clone(),
+        Value::Int(_) => {
+            let instant = Timestamp::from_second(to_int(value)).unwrap_or(Timestamp::UNIX_EPOCH);
+            moment(instant, &TimeZone::UTC, "UTC")
+        }
+        _ => moment(Timestamp::now(), &TimeZone::UTC, "UTC"),
+    }
+}
+
+fn in_zone(layout: &str, value: &Value, zone: &str) -> Answer {
+    let time_zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+    new_text(layout::format(
+        layout,
+        &moment(instant(&time_of(value)), &time_zone, zone),
+    ))
+}
+
+fn parsed(a: &Arguments<'_>) -> Result<Option<Value>, String> {
+    let found = layout::parse(a.text(0)?, a.text(1)?);
+    Ok(found.map(|moment| {
+        Value::Time(Box::new(Moment {
+            offset: moment.offset.or(Some(0)),
+            ..moment
+        }))
+    }))
+}
+
+fn modified_date(_: &mut super::Context, a: &Arguments<'_>) -> Answer {
+    let Value::Time(time) = a.any(1) else {
+        return super::wrong_type("time.Time", a.any(1));
+    };
+    let Some(change) = nanoseconds(a.text(0)?) else {
+        return Ok(a.any(1).clone());
+    };
+    let datetime = time
+        .datetime
+        .checked_add(SignedDuration::from_nanos(change))
+        .unwrap_or(time.datetime);
+    Ok(Value::Time(Box::new(Moment {
+        datetime,
+        ..(**time).clone()
+    })))
+}
+
+/// Reads a duration such as `-1h30m` or `1.5s`.
+fn nanoseconds(text: &str) -> Option<i64> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    let mut sum = 0.0;
+    let mut any = false;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .filter(|end| *end > 0)?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let units = [
+            ("ns", 1.0),
+            ("us", 1e3),
+            ("µs", 1e3),
+            ("ms", 1e6),
+            ("s", 1e9),
+            ("m", 6e10),
+            ("h", 3.6e12),
+        ];
+        let (unit, size) = units.iter().find(|(unit, _)| rest.starts_with(unit))?;
+        sum += number * size;
+        rest = &rest[unit.len()..];
+        any = true;
+    }
+    any.then_some((sign * sum) as i64)
+}
+
+/// Writes seconds as Go's `time.Duration`.
+fn duration(seconds: i64) -> String {
+    let size = seconds.unsigned_abs();
+    let sign = if seconds < 0 { "-" } else { "" };
+    let (hours, minutes, rest) = (size / 3600, size / 60 % 60, size % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{sign}{rest}s"),
+        (0, _) => format!("{sign}{minutes}m{rest}s"),
+        _ => format!("{sign}{hours}h{minutes}m{rest}s"),
+    }
+}

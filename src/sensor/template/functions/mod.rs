@@ -1,0 +1,183 @@
+//! The functions of text/template and of sprig, in families; each family is a table of names.
+
+mod builtins;
+mod conversions;
+mod dates;
+mod encoding;
+mod lists;
+mod maps;
+mod math;
+mod paths;
+mod patterns;
+mod strings;
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::limits::{MAX_TEXT, Steps, TooLarge};
+use super::value::Value;
+use crate::sensor::regex::Regex;
+
+/// What functions may use beside their arguments.
+pub(super) struct Context {
+    pub steps: Steps,
+    /// Patterns compiled so far.
+    pub patterns: HashMap<String, Regex>,
+}
+
+type Answer = Result<Value, String>;
+type Call = fn(&mut Context, &Arguments<'_>) -> Answer;
+
+/// A function: least and most arguments, `None` for any number, and what it does.
+struct Function(&'static str, usize, Option<usize>, Call);
+
+const FAMILIES: [&[Function]; 10] = [
+    // Sprig's functions stand in front of those of the language with the same name.
+    strings::TABLE,
+    lists::TABLE,
+    maps::TABLE,
+    math::TABLE,
+    conversions::TABLE,
+    encoding::TABLE,
+    patterns::TABLE,
+    dates::TABLE,
+    paths::TABLE,
+    builtins::TABLE,
+];
+
+fn find(name: &str) -> Option<&'static Function> {
+    FAMILIES
+        .iter()
+        .flat_map(|family| family.iter())
+        .find(|function| function.0 == name)
+}
+
+/// Says whether there is a function of that name.
+pub(super) fn exists(name: &str) -> bool {
+    matches!(name, "and" | "or") || find(name).is_some()
+}
+
+/// All names, for tests that try every function.
+#[cfg(test)]
+pub(super) fn names() -> Vec<&'static str> {
+    FAMILIES
+        .iter()
+        .flat_map(|family| family.iter())
+        .map(|function| function.0)
+        .collect()
+}
+
+/// Calls a function.
+pub(super) fn call(context: &mut Context, name: &str, values: &[Value]) -> Answer {
+    let Some(Function(_, least, most, function)) = find(name) else {
+        return Err(format!("function {name:?} not defined"));
+    };
+    let got = values.len();
+    if got < *least && most.is_none() {
+        return Err(format!(
+            "wrong number of args for {name}: want at least {least} got {got}"
+        ));
+    }
+    if got < *least || most.is_some_and(|most| got > most) {
+        return Err(format!(
+            "wrong number of args for {name}: want {least} got {got}"
+        ));
+    }
+    let answer = function(context, &Arguments(values))?;
+    if let Value::Text(text) = &answer
+        && text.len() > MAX_TEXT
+    {
+        return Err(TooLarge.to_string());
+    }
+    Ok(answer)
+}
+
+/// The arguments of a call, with Go's complaints about wrong types.
+pub(super) struct Arguments<'a>(&'a [Value]);
+
+fn wrong_type<T>(expected: &str, value: &Value) -> Result<T, String> {
+    match value {
+        Value::Nil => Err(format!("invalid value; expected {expected}")),
+        value => Err(format!(
+            "wrong type for value; expected {expected}; got {}",
+            value.type_name()
+        )),
+    }
+}
+
+impl<'a> Arguments<'a> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn all(&self) -> &'a [Value] {
+        self.0
+    }
+
+    fn any(&self, place: usize) -> &'a Value {
+        self.0.get(place).unwrap_or(&Value::Nil)
+    }
+
+    fn text(&self, place: usize) -> Result<&'a str, String> {
+        match self.any(place) {
+            Value::Text(text) => Ok(text),
+            other => wrong_type("string", other),
+        }
+    }
+
+    fn int(&self, place: usize) -> Result<i64, String> {
+        match self.any(place) {
+            Value::Int(value) => Ok(*value),
+            other => wrong_type("int", other),
+        }
+    }
+
+    fn bool(&self, place: usize) -> Result<bool, String> {
+        match self.any(place) {
+            Value::Bool(value) => Ok(*value),
+            other => wrong_type("bool", other),
+        }
+    }
+
+    fn map(&self, place: usize) -> Result<&'a BTreeMap<String, Value>, String> {
+        match self.any(place) {
+            Value::Map(map) => Ok(&map.members),
+            other => wrong_type("map[string]interface {}", other),
+        }
+    }
+}
+
+fn new_list(items: Vec<Value>) -> Answer {
+    Value::list(items).map_err(|error| error.to_string())
+}
+
+fn new_map(members: BTreeMap<String, Value>) -> Answer {
+    Value::map(members).map_err(|error| error.to_string())
+}
+
+fn new_text(text: impl AsRef<str>) -> Answer {
+    Ok(Value::text(text))
+}
+
+/// A text of bytes that a cut may have left without its end.
+fn new_bytes(bytes: &[u8]) -> Answer {
+    Ok(Value::text(String::from_utf8_lossy(bytes)))
+}
+
+/// The text that sprig makes of a value.
+fn text_of(value: &Value) -> String {
+    value.display()
+}
+
+/// The texts of a list, without nils; a single value is a list of one.
+fn texts_of(value: &Value) -> Vec<String> {
+    match value {
+        Value::List(list) => list
+            .items
+            .iter()
+            .filter(|item| **item != Value::Nil)
+            .map(text_of)
+            .collect(),
+        Value::Nil => Vec::new(),
+        other => vec![text_of(other)],
+    }
+}

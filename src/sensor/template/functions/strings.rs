@@ -1,0 +1,356 @@
+//! Texts.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Answer, Arguments, Context, Function, new_bytes, new_list, new_map, new_text, text_of, texts_of,
+};
+use crate::sensor::number::quote;
+use crate::sensor::template::limits::{MAX_TEXT, TooLarge};
+use crate::sensor::template::value::Value;
+
+pub(super) const TABLE: &[Function] = &[
+    Function("upper", 1, Some(1), |_, a| {
+        new_text(map_chars(a.text(0)?, true))
+    }),
+    Function("lower", 1, Some(1), |_, a| {
+        new_text(map_chars(a.text(0)?, false))
+    }),
+    Function("title", 1, Some(1), |_, a| {
+        new_text(first_letters(a.text(0)?, true))
+    }),
+    Function("untitle", 1, Some(1), |_, a| {
+        new_text(first_letters(a.text(0)?, false))
+    }),
+    Function("trim", 1, Some(1), |_, a| new_text(a.text(0)?.trim())),
+    Function("trimAll", 2, Some(2), |_, a| {
+        new_text(trim_all(a.text(1)?, a.text(0)?))
+    }),
+    Function("trimall", 2, Some(2), |_, a| {
+        new_text(trim_all(a.text(1)?, a.text(0)?))
+    }),
+    Function("trimPrefix", 2, Some(2), |_, a| {
+        let text = a.text(1)?;
+        new_text(text.strip_prefix(a.text(0)?).unwrap_or(text))
+    }),
+    Function("trimSuffix", 2, Some(2), |_, a| {
+        let text = a.text(1)?;
+        new_text(text.strip_suffix(a.text(0)?).unwrap_or(text))
+    }),
+    Function("nospace", 1, Some(1), |_, a| {
+        new_text(a.text(0)?.replace(char::is_whitespace, ""))
+    }),
+    Function("contains", 2, Some(2), |_, a| {
+        Ok(Value::Bool(a.text(1)?.contains(a.text(0)?)))
+    }),
+    Function("hasPrefix", 2, Some(2), |_, a| {
+        Ok(Value::Bool(a.text(1)?.starts_with(a.text(0)?)))
+    }),
+    Function("hasSuffix", 2, Some(2), |_, a| {
+        Ok(Value::Bool(a.text(1)?.ends_with(a.text(0)?)))
+    }),
+    Function("replace", 3, Some(3), replace),
+    Function("repeat", 2, Some(2), repeat),
+    Function("substr", 3, Some(3), substr),
+    Function("trunc", 2, Some(2), trunc),
+    Function("abbrev", 2, Some(2), abbrev),
+    Function("quote", 0, None, |_, a| {
+        new_text(quoted(a, |text| quote(text.as_bytes())))
+    }),
+    Function("squote", 0, None, |_, a| {
+        new_text(quoted(a, |text| format!("'{text}'")))
+    }),
+    Function("cat", 0, None, |_, a| {
+        let parts: Vec<String> = a
+            .all()
+            .iter()
+            .filter(|value| **value != Value::Nil)
+            .map(text_of)
+            .collect();
+        new_text(parts.join(" "))
+    }),
+    Function("indent", 2, Some(2), |_, a| {
+        new_text(indent(a.int(0)?, a.text(1)?)?)
+    }),
+    Function("nindent", 2, Some(2), |_, a| {
+        new_text(format!("\n{}", indent(a.int(0)?, a.text(1)?)?))
+    }),
+    Function("plural", 3, Some(3), |_, a| {
+        new_text(if a.int(2)? == 1 {
+            a.text(0)?
+        } else {
+            a.text(1)?
+        })
+    }),
+    Function("initials", 1, Some(1), |_, a| {
+        new_text(
+            a.text(0)?
+                .split_whitespace()
+                .filter_map(|word| word.chars().next())
+                .collect::<String>(),
+        )
+    }),
+    Function("swapcase", 1, Some(1), |_, a| {
+        new_text(swap_case(a.text(0)?))
+    }),
+    Function("snakecase", 1, Some(1), |_, a| {
+        new_text(separated(a.text(0)?, '_'))
+    }),
+    Function("kebabcase", 1, Some(1), |_, a| {
+        new_text(separated(a.text(0)?, '-'))
+    }),
+    Function("camelcase", 1, Some(1), |_, a| {
+        new_text(camel_case(a.text(0)?))
+    }),
+    Function("wrap", 2, Some(2), |_, a| {
+        new_text(wrap(a.text(1)?, a.int(0)?, "\n"))
+    }),
+    Function("wrapWith", 3, Some(3), |_, a| {
+        new_text(wrap(a.text(2)?, a.int(0)?, a.text(1)?))
+    }),
+    Function("split", 2, Some(2), |_, a| {
+        numbered(a.text(1)?.split(a.text(0)?))
+    }),
+    Function("splitn", 3, Some(3), |_, a| {
+        let most = usize::try_from(a.int(1)?).unwrap_or(usize::MAX);
+        numbered(a.text(2)?.splitn(most, a.text(0)?))
+    }),
+    Function("splitList", 2, Some(2), |_, a| {
+        new_list(
+            split(a.text(1)?, a.text(0)?)
+                .into_iter()
+                .map(Value::text)
+                .collect(),
+        )
+    }),
+    Function("join", 2, Some(2), |_, a| {
+        let separator = a.text(0)?;
+        let texts = texts_of(a.any(1));
+        let length = texts.iter().fold(0usize, |sum, text| {
+            sum.saturating_add(text.len() + separator.len())
+        });
+        if length > MAX_TEXT {
+            Err(TooLarge.to_string())
+        } else {
+            new_text(texts.join(separator))
+        }
+    }),
+    Function("sortAlpha", 1, Some(1), |_, a| {
+        let mut texts = texts_of(a.any(0));
+        texts.sort_unstable();
+        new_list(texts.into_iter().map(Value::text).collect())
+    }),
+    Function("toStrings", 1, Some(1), |_, a| {
+        new_list(texts_of(a.any(0)).into_iter().map(Value::text).collect())
+    }),
+    Function("toString", 1, Some(1), |_, a| new_text(text_of(a.any(0)))),
+];
+
+/// Changes the case character by character, as Go does: what would become two characters stays.
+fn map_chars(text: &str, upper: bool) -> String {
+    text.chars().map(|c| change(c, upper)).collect()
+}
+
+fn change(c: char, upper: bool) -> char {
+    let single = |mut mapped: std::char::ToUppercase| match (mapped.next(), mapped.next()) {
+        (Some(one), None) => one,
+        _ => c,
+    };
+    if upper {
+        return single(c.to_uppercase());
+    }
+    let mut mapped = c.to_lowercase();
+    match (mapped.next(), mapped.next()) {
+        (Some(one), None) => one,
+        _ => c,
+    }
+}
+
+fn first_letters(text: &str, upper: bool) -> String {
+    let mut before = ' ';
+    let is_separator =
+        |c: char| c != '_' && !c.is_alphanumeric() && (c.is_ascii() || c.is_whitespace());
+    text.chars()
+        .map(|c| {
+            let starts = is_separator(before);
+            before = c;
+            if starts { change(c, upper) } else { c }
+        })
+        .collect()
+}
+
+fn trim_all<'t>(text: &'t str, characters: &str) -> &'t str {
+    text.trim_matches(|c| characters.contains(c))
+}
+
+fn split<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
+    if separator.is_empty() {
+        let starts = text
+            .char_indices()
+            .map(|(at, c)| &text[at..at + c.len_utf8()]);
+        return starts.collect();
+    }
+    text.split(separator).collect()
+}
+
+fn numbered<'t>(parts: impl Iterator<Item = &'t str>) -> Answer {
+    let members = parts
+        .enumerate()
+        .map(|(place, part)| (format!("_{place}"), Value::text(part)));
+    new_map(members.collect::<BTreeMap<_, _>>())
+}
+
+fn replace(_: &mut Context, a: &Arguments<'_>) -> Answer {
+    let (old, new, text) = (a.text(0)?, a.text(1)?, a.text(2)?);
+    let count = if old.is_empty() {
+        text.chars().count() + 1
+    } else {
+        text.matches(old).count()
+    };
+    if count.saturating_mul(new.len()).saturating_add(text.len()) > MAX_TEXT {
+        return Err(TooLarge.to_string());
+    }
+    new_text(text.replace(old, new))
+}
+
+fn repeat(context: &mut Context, a: &Arguments<'_>) -> Answer {
+    let count =
+        usize::try_from(a.int(0)?).map_err(|_| "strings: negative Repeat count".to_string())?;
+    let text = a.text(1)?;
+    let length = text.len().saturating_mul(count);
+    if length > MAX_TEXT {
+        return Err(TooLarge.to_string());
+    }
+    context.steps.take(length / 16)?;
+    new_text(if length == 0 {
+        String::new()
+    } else {
+        text.repeat(count)
+    })
+}
+
+fn substr(_: &mut Context, a: &Arguments<'_>) -> Answer {
+    let (start, end, bytes) = (a.int(0)?, a.int(1)?, a.text(2)?.as_bytes());
+    let place = |n: i64| usize::try_from(n).unwrap_or(0);
+    let range = if start < 0 {
+        bytes.get(..place(end))
+    } else if end < 0 || place(end) > bytes.len() {
+        bytes.get(place(start)..)
+    } else {
+        bytes.get(place(start)..place(end))
+    };
+    range.map_or_else(|| Err("slice bounds out of range".to_string()), new_bytes)
+}
+
+fn trunc(_: &mut Context, a: &Arguments<'_>) -> Answer {
+    let (count, bytes) = (a.int(0)?, a.text(1)?.as_bytes());
+    let size = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if size >= bytes.len() {
+        return new_bytes(bytes);
+    }
+    new_bytes(if count < 0 {
+        &bytes[bytes.len() - size..]
+    } else {
+        &bytes[..size]
+    })
+}
+
+fn abbrev(_: &mut Context, a: &Arguments<'_>) -> Answer {
+    let (width, text) = (a.int(0)?, a.text(1)?);
+    let width = usize::try_from(width).unwrap_or(0);
+    if width < 4 || text.chars().count() <= width {
+        return new_text(text);
+    }
+    let kept: String = text.chars().take(width - 3).collect();
+    new_text(kept + "...")
+}
+
+fn quoted(a: &Arguments<'_>, quote: impl Fn(&str) -> String) -> String {
+    let parts: Vec<String> = a
+        .all()
+        .iter()
+        .filter(|value| **value != Value::Nil)
+        .map(|value| quote(&text_of(value)))
+        .collect();
+    parts.join(" ")
+}
+
+fn indent(spaces: i64, text: &str) -> Result<String, String> {
+    let spaces =
+        usize::try_from(spaces).map_err(|_| "strings: negative Repeat count".to_string())?;
+    let lines = text.matches('\n').count() + 1;
+    if spaces.saturating_mul(lines).saturating_add(text.len()) > MAX_TEXT {
+        return Err(TooLarge.to_string());
+    }
+    let pad = " ".repeat(spaces);
+    Ok(format!("{pad}{}", text.replace('\n', &format!("\n{pad}"))))
+}
+
+fn swap_case(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            c if c.is_uppercase() => change(c, false),
+            c if c.is_lowercase() => change(c, true),
+            c => c,
+        })
+        .collect()
+}
+
+/// Writes words in small letters with a separator: at a capital, at a digit's end, at `_`, `-` and spaces.
+fn separated(text: &str, separator: char) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len() + 8);
+    for (place, c) in characters.iter().enumerate() {
+        if c.is_whitespace() || matches!(c, '_' | '-') {
+            out.push(separator);
+            continue;
+        }
+        let before = place
+            .checked_sub(1)
+            .and_then(|before| characters.get(before));
+        let after_small = before.is_some_and(|before| before.is_lowercase() || before.is_numeric());
+        let ends_capitals = before.is_some_and(|before| before.is_uppercase())
+            && characters
+                .get(place + 1)
+                .is_some_and(|next| next.is_lowercase());
+        if c.is_uppercase() && (after_small || ends_capitals) {
+            out.push(separator);
+        }
+        out.push(change(*c, false));
+    }
+    out
+}
+
+fn camel_case(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut upper = true;
+    for c in text.chars() {
+        if c.is_whitespace() || matches!(c, '_' | '-') {
+            upper = true;
+        } else {
+            out.push(if upper { change(c, true) } else { c });
+            upper = false;
+        }
+    }
+    out
+}
+
+/// Breaks lines at spaces so that they are no wider than asked; a longer word stays whole.
+fn wrap(text: &str, width: i64, new_line: &str) -> String {
+    let width = usize::try_from(width).unwrap_or(1).max(1);
+    let mut out = String::with_capacity(text.len());
+    let mut column = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > width {
+            out.push_str(new_line);
+            column = 0;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}

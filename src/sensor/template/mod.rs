@@ -1,0 +1,118 @@
+//! Templates in filters and parameters: Go's text/template with the functions of sprig.
+//!
+//! Called from above: [`Template::parse`] and [`Template::render`]. Numbers of JSON are floats, so 1234567 is written
+//! `1.234567e+06` and does not compare with 5: that is what templates do in the field. Functions that read the
+//! environment, look up hosts or make keys do not exist.
+
+mod exec;
+mod functions;
+mod lexer;
+mod limits;
+mod literal;
+mod parser;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod value;
+
+use std::collections::BTreeMap;
+
+use parser::Parsed;
+use value::Value;
+
+/// Longest template, in bytes.
+const MAX_SOURCE: usize = 64 << 10;
+/// The name that Argo Events gives its templates; error texts show it.
+const NAME: &str = "param";
+
+/// Why a template gives no text; `Display` is Go's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// The text is no template.
+    #[error("{0}")]
+    Parse(String),
+    /// It failed on this input.
+    #[error("{0}")]
+    Execute(String),
+}
+
+impl TemplateError {
+    fn parse(source: &str, at: usize, text: &str) -> Self {
+        Self::Parse(format!(
+            "template: {NAME}:{}: {text}",
+            lexer::line(source, at)
+        ))
+    }
+
+    fn execute(source: &str, at: usize, node: &str, text: &str) -> Self {
+        let before = &source.as_bytes()[..at.min(source.len())];
+        let column = before
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(at, |newline| at - newline - 1);
+        let line = lexer::line(source, at);
+        Self::Execute(format!(
+            "template: {NAME}:{line}:{column}: executing \"{NAME}\" at <{node}>: {text}"
+        ))
+    }
+}
+
+/// Says whether Argo Events takes an output for no value.
+#[must_use]
+pub fn is_no_value(output: &str) -> bool {
+    matches!(output, "" | "<no value>")
+}
+
+/// A parsed template.
+#[derive(Debug, Clone)]
+pub struct Template {
+    source: String,
+    parsed: Parsed,
+}
+
+impl Template {
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// [`TemplateError::Parse`], also for more than 64 KiB or 64 levels, which Go accepts.
+    pub fn parse(source: &str) -> Result<Self, TemplateError> {
+        if source.len() > MAX_SOURCE {
+            let text = format!("template is longer than {MAX_SOURCE} bytes; shorten it");
+            return Err(TemplateError::parse(source, 0, &text));
+        }
+        let parsed = parser::parse(source)?;
+        Ok(Self {
+            source: source.to_string(),
+            parsed,
+        })
+    }
+
+    /// Renders the template with `.Input` as given.
+    ///
+    /// # Errors
+    /// [`TemplateError::Execute`], also for output over 4 MiB and for too many steps.
+    pub fn render(&self, input: &serde_json::Value) -> Result<String, TemplateError> {
+        let members = BTreeMap::from([("Input".to_string(), Value::from_json(input))]);
+        exec::run(&self.source, &self.parsed, Value::root(members))
+    }
+
+    /// Renders the template with JSON text as `.Input`.
+    ///
+    /// # Errors
+    /// As [`Template::render`], and for text that is not JSON.
+    pub fn render_json(&self, input: &[u8]) -> Result<String, TemplateError> {
+        // Like Go's decoder, take every byte that is not UTF-8 for U+FFFD.
+        let text = String::from_utf8_lossy(input);
+        let input = serde_json::from_str(&text)
+            .map_err(|error| TemplateError::Execute(error.to_string()))?;
+        self.render(&input)
+    }
+
+    /// Renders the template with a text as `.Input`.
+    ///
+    /// # Errors
+    /// As [`Template::render`].
+    pub fn render_text(&self, input: &str) -> Result<String, TemplateError> {
+        self.render(&serde_json::Value::String(input.to_string()))
+    }
+}

@@ -1,0 +1,323 @@
+//! Values of templates: whole numbers and floats stay apart, as they do in Go.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::limits::TooLarge;
+use crate::sensor::layout::Moment;
+use crate::sensor::number::{format_general, format_json};
+use crate::sensor::printf::Argument;
+
+/// A value; copies share what is long.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(Arc<str>),
+    List(Arc<List>),
+    Map(Arc<Map>),
+    Time(Box<Moment>),
+}
+
+/// A list that knows how much it holds.
+#[derive(Debug, PartialEq)]
+pub(super) struct List {
+    pub items: Vec<Value>,
+    weight: usize,
+    depth: usize,
+}
+
+/// An object that knows how much it holds.
+#[derive(Debug, PartialEq)]
+pub(super) struct Map {
+    pub members: BTreeMap<String, Value>,
+    weight: usize,
+    depth: usize,
+}
+
+/// Parts of one value that a template may make.
+const MAX_WEIGHT: usize = 1 << 20;
+/// Lists and objects inside one another.
+const MAX_DEPTH: usize = 100;
+
+impl Value {
+    pub fn text(text: impl AsRef<str>) -> Self {
+        Self::Text(Arc::from(text.as_ref()))
+    }
+
+    /// Makes a list; refused when it or what it holds grows too large.
+    pub fn list(items: Vec<Value>) -> Result<Self, TooLarge> {
+        let list = List::new(items);
+        if list.weight > MAX_WEIGHT || list.depth > MAX_DEPTH {
+            Err(TooLarge)
+        } else {
+            Ok(Self::List(Arc::new(list)))
+        }
+    }
+
+    /// Makes an object; refused when it or what it holds grows too large.
+    pub fn map(members: BTreeMap<String, Value>) -> Result<Self, TooLarge> {
+        let map = Map::new(members);
+        if map.weight > MAX_WEIGHT || map.depth > MAX_DEPTH {
+            Err(TooLarge)
+        } else {
+            Ok(Self::Map(Arc::new(map)))
+        }
+    }
+
+    /// Makes the object that a template starts from, however large the data is.
+    pub fn root(members: BTreeMap<String, Value>) -> Self {
+        Self::Map(Arc::new(Map::new(members)))
+    }
+
+    /// Turns JSON into a value, whose numbers are floats; what nests deeper than 100 levels becomes nil.
+    pub fn from_json(json: &serde_json::Value) -> Self {
+        Self::convert(json, MAX_DEPTH)
+    }
+
+    fn convert(json: &serde_json::Value, levels: usize) -> Self {
+        match json {
+            serde_json::Value::Null => Self::Nil,
+            serde_json::Value::Bool(value) => Self::Bool(*value),
+            serde_json::Value::Number(number) => Self::Float(number.as_f64().unwrap_or(0.0)),
+            serde_json::Value::String(text) => Self::text(text),
+            _ if levels == 0 => Self::Nil,
+            serde_json::Value::Array(items) => {
+                let items = items.iter().map(|item| Self::convert(item, levels - 1));
+                Self::List(Arc::new(List::new(items.collect())))
+            }
+            serde_json::Value::Object(members) => {
+                let members = members
+                    .iter()
+                    .map(|(key, value)| (key.clone(), Self::convert(value, levels - 1)));
+                Self::Map(Arc::new(Map::new(members.collect())))
+            }
+        }
+    }
+
+    /// How much there is to walk over.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Text(text) => 1 + text.len() / 16,
+            Self::List(list) => list.weight,
+            Self::Map(map) => map.weight,
+            _ => 1,
+        }
+    }
+
+    fn depth(&self) -> usize {
+        match self {
+            Self::List(list) => list.depth,
+            Self::Map(map) => map.depth,
+            _ => 0,
+        }
+    }
+
+    /// Says whether `if` takes the value for true; sprig's `empty` is the opposite.
+    pub fn is_true(&self) -> bool {
+        match self {
+            Self::Nil => false,
+            Self::Bool(value) => *value,
+            Self::Int(value) => *value != 0,
+            Self::Float(value) => *value != 0.0,
+            Self::Text(text) => !text.is_empty(),
+            Self::List(list) => !list.items.is_empty(),
+            Self::Map(map) => !map.members.is_empty(),
+            Self::Time(_) => true,
+        }
+    }
+
+    /// Go's name of the type.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Nil => "<nil>",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Float(_) => "float64",
+            Self::Text(_) => "string",
+            Self::List(_) => "[]interface {}",
+            Self::Map(_) => "map[string]interface {}",
+            Self::Time(_) => "time.Time",
+        }
+    }
+
+    /// Go's name of the kind.
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            Self::Nil => "invalid",
+            Self::List(_) => "slice",
+            Self::Map(_) => "map",
+            Self::Time(_) => "struct",
+            other => other.type_name(),
+        }
+    }
+
+    /// Writes the value as Go's `%v`.
+    pub fn display(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) {
+        match self {
+            Self::Nil => out.push_str("<nil>"),
+            Self::Bool(value) => {
+                let _ = write!(out, "{value}");
+            }
+            Self::Int(value) => {
+                let _ = write!(out, "{value}");
+            }
+            Self::Float(value) => out.push_str(&format_general(*value)),
+            Self::Text(text) => out.push_str(text),
+            Self::Time(moment) => out.push_str(&moment.to_go_string()),
+            Self::List(list) => {
+                out.push('[');
+                for (place, item) in list.items.iter().enumerate() {
+                    out.push_str(if place > 0 { " " } else { "" });
+                    item.write(out);
+                }
+                out.push(']');
+            }
+            Self::Map(map) => {
+                out.push_str("map[");
+                for (place, (key, value)) in map.members.iter().enumerate() {
+                    out.push_str(if place > 0 { " " } else { "" });
+                    let _ = write!(out, "{key}:");
+                    value.write(out);
+                }
+                out.push(']');
+            }
+        }
+    }
+
+    /// The value for a format verb.
+    pub fn argument(&self) -> Argument<'_> {
+        match self {
+            Self::Nil => Argument::Nil,
+            Self::Bool(value) => Argument::Bool(*value),
+            Self::Int(value) => Argument::Int(*value, "int"),
+            Self::Float(value) => Argument::Float(*value),
+            Self::Text(text) => Argument::Text(text.as_bytes().into()),
+            other => Argument::Other(other.type_name(), other.display()),
+        }
+    }
+
+    /// Writes the value as `encoding/json` does; `indent` is the text of one level, empty for one line.
+    pub fn write_json(&self, out: &mut String, escape_html: bool, indent: &str, level: usize) {
+        match self {
+            Self::Nil => out.push_str("null"),
+            Self::Bool(value) => {
+                let _ = write!(out, "{value}");
+            }
+            Self::Int(value) => {
+                let _ = write!(out, "{value}");
+            }
+            Self::Float(value) => out.push_str(&format_json(*value)),
+            Self::Text(text) => write_json_text(out, text, escape_html),
+            Self::Time(moment) => {
+                let text =
+                    crate::sensor::layout::format("2006-01-02T15:04:05.999999999Z07:00", moment);
+                write_json_text(out, &text, escape_html);
+            }
+            Self::List(list) => {
+                let items = list.items.iter().map(|item| (None, item));
+                write_container(out, ('[', ']'), items, escape_html, (indent, level));
+            }
+            Self::Map(map) => {
+                let members = map
+                    .members
+                    .iter()
+                    .map(|(key, value)| (Some(key.as_str()), value));
+                write_container(out, ('{', '}'), members, escape_html, (indent, level));
+            }
+        }
+    }
+}
+
+fn write_container<'v>(
+    out: &mut String,
+    (open, close): (char, char),
+    members: impl Iterator<Item = (Option<&'v str>, &'v Value)>,
+    escape_html: bool,
+    (indent, level): (&str, usize),
+) {
+    out.push(open);
+    let mut any = false;
+    for (key, value) in members {
+        out.push_str(if any { "," } else { "" });
+        any = true;
+        new_line(out, indent, level + 1);
+        if let Some(key) = key {
+            write_json_text(out, key, escape_html);
+            out.push_str(if indent.is_empty() { ":" } else { ": " });
+        }
+        value.write_json(out, escape_html, indent, level + 1);
+    }
+    if any {
+        new_line(out, indent, level);
+    }
+    out.push(close);
+}
+
+fn new_line(out: &mut String, indent: &str, level: usize) {
+    if !indent.is_empty() {
+        out.push('\n');
+        (0..level).for_each(|_| out.push_str(indent));
+    }
+}
+
+fn write_json_text(out: &mut String, text: &str, escape_html: bool) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '<' | '>' | '&' if escape_html => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c if c < ' ' || matches!(c, '\u{2028}' | '\u{2029}') => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+impl List {
+    fn new(items: Vec<Value>) -> Self {
+        let weight = items
+            .iter()
+            .fold(1usize, |sum, item| sum.saturating_add(item.weight()));
+        let depth = 1 + items.iter().map(Value::depth).max().unwrap_or(0);
+        Self {
+            items,
+            weight,
+            depth,
+        }
+    }
+}
+
+impl Map {
+    fn new(members: BTreeMap<String, Value>) -> Self {
+        let weight = members.iter().fold(1usize, |sum, (key, value)| {
+            sum.saturating_add(value.weight())
+                .saturating_add(1 + key.len() / 16)
+        });
+        let depth = 1 + members.values().map(Value::depth).max().unwrap_or(0);
+        Self {
+            members,
+            weight,
+            depth,
+        }
+    }
+}
