@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, and the exit codes.
 
+mod argo;
 pub mod cluster;
 pub mod exit;
 mod inspect;
@@ -74,6 +75,9 @@ enum Command {
     /// The CRM that stands for an external system
     #[command(subcommand)]
     Crm(CrmCommand),
+    /// What runs in the pods of Argo's images
+    #[command(subcommand, hide = true)]
+    Argo(argo::ArgoCommand),
 }
 
 /// For authors of labs.
@@ -149,6 +153,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Report(args)) => inspect::report(place, args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Cluster(command)) => cluster::run(place, command).await,
+        Some(Command::Argo(command)) => argo::run(command).await,
         // Handled before a runtime was made.
         Some(Command::Ledger(_) | Command::Crm(_)) => Ok(Exit::Proven),
     }

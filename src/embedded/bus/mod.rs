@@ -25,6 +25,9 @@ use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+/// What a NATS client says when nobody listens.
+pub const NO_SERVERS: &str = "nats: no servers available for connection";
+
 /// Why the bus did not do what was asked; worded as NATS clients word it, since services log it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BusError {

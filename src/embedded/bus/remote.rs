@@ -12,12 +12,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::protocol::{ATTACH_PATH, Answer, CALL_PATH, Call, LISTEN_PATH};
 use super::{
-    Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, PublishAck, StoredMessage,
-    StreamConfig, StreamInfo,
+    Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, NO_SERVERS, PublishAck,
+    StoredMessage, StreamConfig, StreamInfo,
 };
 
-/// What NATS clients say when nobody listens.
-const NO_SERVERS: &str = "nats: no servers available for connection";
 /// Longest line of a signal stream; longer ones end the stream.
 const MAX_LINE: usize = 2 << 20;
 /// How long a call may take beyond what it waits for.

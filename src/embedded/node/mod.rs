@@ -8,6 +8,7 @@
 
 pub mod addresses;
 pub mod child;
+pub mod child_service;
 pub mod children;
 mod environment;
 mod events;
