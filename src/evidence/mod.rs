@@ -22,4 +22,4 @@ pub use journal::Entry;
 pub use layer::{Fate, Layer, Reason};
 pub use table::{Cell, CellState, Counters, ProbeRun, Row, counters, rows};
 pub use trail::{Scope, is_session_trace, trace_id};
-pub use verdict::{Expectation, Occasion, Outcome, Verdict, judge, stays_as_it_was};
+pub use verdict::{Expectation, Occasion, Outcome, Verdict, is_decided, judge, stays_as_it_was};

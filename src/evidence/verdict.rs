@@ -136,6 +136,23 @@ pub fn judge(
     judgements
 }
 
+/// Whether a stage can be judged: nothing that it expects is unproven any more.
+///
+/// Stricter than all rows having their fate: the filter's claim also needs the lines that name the pod instance.
+#[must_use]
+pub fn is_decided(
+    expected: &[Expectation],
+    rows: &[Row],
+    facts: &[Fact],
+    scope: Scope<'_>,
+) -> bool {
+    let open = |verdict: &Verdict| verdict.outcome == Outcome::Unproven;
+    expected
+        .iter()
+        .all(|one| !open(&fate_holds(one, row_of(one, rows), facts, scope)))
+        && filter_is_right(expected, rows, facts, scope).is_none_or(|verdict| !open(&verdict))
+}
+
 fn row_of<'a>(expectation: &Expectation, rows: &'a [Row]) -> Option<&'a Row> {
     let trace = expectation.trace.as_deref()?;
     rows.iter()

@@ -67,6 +67,10 @@ pub enum Message {
     Tick(Timestamp),
 }
 
+/// Reason code of a [`StepError`] that answers [`Effect::Rewind`] where there is nothing to go back to, as on a real
+/// cluster: what the stages before had applied is then applied again.
+pub const NO_SNAPSHOT: &str = "no-snapshot";
+
 /// What to do when cluster and checkpoint differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconcile {

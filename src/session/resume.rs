@@ -202,7 +202,7 @@ impl State {
         if let StagePhase::Interrupted { step } = self.phase {
             let text = format!("interrupted while {}", self.step_phrase(step));
             self.note("resumed", text, &mut out);
-            self.push_collect(&mut out);
+            self.looking = self.push_collect(&mut out);
             out.push(Effect::Checkpoint);
         }
         out

@@ -36,6 +36,14 @@ pub enum Step {
     Reviewing,
 }
 
+impl Step {
+    /// Whether it belongs to a go at the stage's work.
+    #[must_use]
+    pub fn is_stage_work(self) -> bool {
+        !matches!(self, Step::Rewinding | Step::Resetting | Step::Reapplying)
+    }
+}
+
 /// Where a stage stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -83,6 +91,8 @@ pub struct State {
     pub(super) pending: Option<String>,
     /// Sends of an earlier process whose outcome is not known, by trace.
     pub(super) unresolved: Vec<Intent>,
+    /// What may have been sent before a restart is being looked up.
+    pub(super) looking: bool,
     pub(super) notice: Option<String>,
     pub(super) finished: bool,
     pub(super) now: Timestamp,

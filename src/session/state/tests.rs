@@ -11,6 +11,7 @@ use crate::session::message::{GateCondition, SendOutcome, StepError};
 use super::*;
 
 mod checks;
+mod comebacks;
 mod properties;
 mod stories;
 

@@ -320,7 +320,7 @@ fn going_back_rewinds_and_forgets_what_came_after() {
 #[test]
 fn a_cluster_without_snapshots_is_applied_to_again() {
     let mut session = Session::at("fix");
-    session.runner.rewind = Some(environment(crate::session::moving::NO_SNAPSHOT));
+    session.runner.rewind = Some(environment(crate::session::NO_SNAPSHOT));
     let effects = session.say(Message::GoTo {
         lab: testing::LAB.to_owned(),
         stage: 2,
