@@ -84,6 +84,7 @@ impl State {
             Step::Settling(index) => {
                 format!("waiting for what was sent, before {}", probe(index))
             }
+            Step::Reviewing => "asking what the accounts may do".to_owned(),
             Step::Collecting => match self.first_pending() {
                 Some((probe, layer)) => format!("{probe}: {layer}"),
                 None => "collecting facts".to_owned(),

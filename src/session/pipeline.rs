@@ -3,6 +3,7 @@
 //! Each step ends with a message of the runner, which starts the next one. Whatever fails for a reason of the environment
 //! leaves the stage unproven, never failed.
 
+use super::checking::gate_opened;
 use super::message::{Context, Effect, GateReport, SendOutcome, StepError};
 use super::progress::{OpenReason, StageFailure, StageRun};
 use super::state::{StagePhase, State, Step};
@@ -16,6 +17,7 @@ pub(super) fn has_work(stage: &Stage) -> bool {
         || !stage.before.is_empty()
         || stage.gate != GateMode::None
         || !stage.probes.is_empty()
+        || !stage.access.is_empty()
 }
 
 /// What a stage applies: its manifests, then the one that the learner edits.
@@ -241,11 +243,19 @@ impl State {
         if self.working() != Some(Step::Gate) {
             return;
         }
-        if let Some(error) = self.gate.failed.clone() {
-            self.stop(&error, out);
-        } else if self.gate.open {
-            self.gate_opened = true;
-            self.send_next(context, out);
+        let failed = self.gate.failed.clone();
+        match (self.gate_must_fail(), failed) {
+            (Some(reason), Some(error)) if error.reason == reason => {
+                self.gate_opened = true;
+                self.send_next(context, out);
+            }
+            (_, Some(error)) => self.stop(&error, out),
+            (Some(reason), None) if self.gate.open => self.stop(&gate_opened(&reason), out),
+            (None, None) if self.gate.open => {
+                self.gate_opened = true;
+                self.send_next(context, out);
+            }
+            (_, None) => {}
         }
     }
 
@@ -289,6 +299,7 @@ impl State {
             text: error.text.clone(),
             expected: None,
             observed: None,
+            access: None,
         };
         self.fail(vec![failure], out);
     }

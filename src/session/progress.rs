@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::SendOutcome;
 use crate::evidence::journal::Claim;
-use crate::evidence::{Fate, Layer, ProbeRun};
+use crate::evidence::{Fate, Layer, ProbeRun, Right};
 use crate::lab::Failure;
 
 /// One send of a probe and how it ended.
@@ -136,6 +136,9 @@ pub struct StageFailure {
     pub expected: Option<Fate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Fate>,
+    /// The right that is missing or too much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Right>,
 }
 
 impl StageFailure {
@@ -150,6 +153,7 @@ impl StageFailure {
                 self.probe.as_deref() == Some(wanted.probe.as_str())
                     && self.observed.as_ref() == Some(&wanted.observed)
             }
+            Failure::Access(wanted) => self.access.as_ref() == Some(&wanted.access),
             Failure::Gate(wanted) => self.probe.is_none() && self.reason == wanted.gate,
         }
     }

@@ -183,7 +183,9 @@ impl State {
                 && one.stage == stage
                 && one.attempt == attempt
             {
-                self.judgements.retain(|old| old.probe != one.probe);
+                self.judgements.retain(|old| {
+                    (&old.probe, &old.verdict.claim) != (&one.probe, &one.verdict.claim)
+                });
                 self.judgements.push(one.clone());
             }
         }

@@ -2,12 +2,15 @@
 //!
 //! A probe is sent once for its trace, after its intent, and when the fate of those before it is known.
 
+use super::checking::access_expectations;
 use super::message::{Context, Effect, SendOutcome, StepError};
 use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
 use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
-use crate::evidence::{Entry, Expectation, Fate, Occasion, Outcome, Scope, judge, rows, trace_id};
+use crate::evidence::{
+    Entry, Expectation, Fate, Occasion, Outcome, Scope, judge, judge_access, rows, trace_id,
+};
 use crate::lab::{GateMode, Stage};
 
 impl State {
@@ -17,7 +20,7 @@ impl State {
             return;
         };
         if stage.probes.is_empty() {
-            self.pass(out);
+            self.review(out);
             return;
         }
         let attempt = self.attempt();
@@ -192,8 +195,8 @@ impl State {
                 self.send_next(context, out);
             }
             // A later probe would be judged by what an earlier one may or may not have done.
-            Some(Step::Settling(_)) => self.judge_stage(out),
-            Some(Step::Collecting) => self.judge_stage(out),
+            Some(Step::Settling(_)) => self.judge_stage(None, out),
+            Some(Step::Collecting) => self.review(out),
             _ => self.looking = false,
         }
     }
@@ -215,7 +218,8 @@ impl State {
             .all(|row| row.fate.is_some())
     }
 
-    fn judge_stage(&mut self, out: &mut Vec<Effect>) {
+    /// Judges everything that the stage expects; `not_looked` says why access could not be reviewed.
+    pub(super) fn judge_stage(&mut self, not_looked: Option<&str>, out: &mut Vec<Effect>) {
         let (Some(stage), Some(run)) = (self.current_stage().cloned(), self.run().cloned()) else {
             return;
         };
@@ -233,18 +237,21 @@ impl State {
         };
         let facts = self.facts.get(&lab).map_or(&[][..], Vec::as_slice);
         let rows = rows(&run.probe_runs(), facts, scope);
-        let judgements = judge(occasion, &expectations(&stage, &run), &rows, facts);
+        let mut judgements = judge(occasion, &expectations(&stage, &run), &rows, facts);
+        judgements.extend(self.not_repeated(&stage, occasion));
+        let rights = access_expectations(&stage);
+        judgements.extend(judge_access(occasion, &rights, facts, not_looked));
         for judgement in &judgements {
             out.push(Effect::Journal(Box::new(Entry::Judgement(
                 judgement.clone(),
             ))));
         }
         self.judgements = judgements;
-        self.conclude_stage(out);
+        self.conclude_stage(not_looked.is_some(), out);
     }
 
-    /// Refuted wins over unproven, since it rests on facts.
-    fn conclude_stage(&mut self, out: &mut Vec<Effect>) {
+    /// Refuted wins over unproven, since it rests on facts. `blind` says that access could not be reviewed.
+    fn conclude_stage(&mut self, blind: bool, out: &mut Vec<Effect>) {
         let of = |outcome: Outcome| {
             self.judgements
                 .iter()
@@ -257,6 +264,7 @@ impl State {
                 text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
                 expected: one.expected.clone(),
                 observed: one.observed.clone(),
+                access: one.access.clone(),
             })
             .collect();
         let reasons: Vec<OpenReason> = of(Outcome::Unproven)
@@ -264,7 +272,7 @@ impl State {
                 probe: one.probe.clone(),
                 reason: "evidence".to_owned(),
                 text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
-                environment: false,
+                environment: blind && one.access.is_some(),
             })
             .collect();
         if !failures.is_empty() {

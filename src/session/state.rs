@@ -32,6 +32,8 @@ pub enum Step {
     /// Waiting for what was sent before the n-th probe, whose fate depends on it.
     Settling(usize),
     Collecting,
+    /// Asking what service accounts may do.
+    Reviewing,
 }
 
 impl Step {
@@ -128,6 +130,7 @@ impl State {
             } => self.on_sent(&probe, &trace, outcome, context, &mut out),
             // What is still open is judged as unproven, so that it does not matter why the collecting ended.
             Message::Collected { complete: _ } => self.on_collected(context, &mut out),
+            Message::Reviewed { result } => self.on_reviewed(result, &mut out),
             Message::Rewound { result } => self.on_rewound(result, context, &mut out),
             Message::Drift(lines) => self.drift = lines,
             learner => {

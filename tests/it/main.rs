@@ -14,6 +14,7 @@ mod api_watch;
 mod architecture;
 mod bus;
 mod bus_pod;
+mod cluster_access;
 mod controllers_core;
 mod controllers_events;
 mod controllers_support;

@@ -154,6 +154,7 @@ impl Player {
                 ]
             }
             Effect::Collect { .. } => vec![Message::Collected { complete: true }],
+            Effect::Review { .. } => vec![Message::Reviewed { result: Ok(()) }],
             Effect::Rewind { .. } | Effect::Reset { .. } => {
                 vec![Message::Rewound { result: Ok(()) }]
             }
