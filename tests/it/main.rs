@@ -12,6 +12,7 @@ mod architecture;
 mod bus;
 mod controllers_core;
 mod controllers_events;
+mod controllers_restart;
 mod controllers_support;
 mod controllers_workflow;
 mod eventsource;
