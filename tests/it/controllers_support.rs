@@ -87,7 +87,8 @@ impl Cluster {
         let clients = ControllerClients::for_each(|identity| self.client_of(identity));
         let settings = Settings {
             pod_gc_delay: Duration::from_millis(20),
-            deleted_pod_grace: Duration::from_millis(50),
+            // Long, so that a pod on its way out is gone before it is judged, however busy the machine is.
+            deleted_pod_grace: LONG,
             ..Settings::default()
         };
         let handle = start_with(clients, &settings, self.cancel.child_token());
@@ -261,7 +262,7 @@ where
 }
 
 /// Follows pods: each bound one gets its states, each deleted one is let go.
-async fn play_node(client: Client, play: Play) -> kube::Result<()> {
+pub async fn play_node(client: Client, play: Play) -> kube::Result<()> {
     let pods: Api<Pod> = Api::all(client.clone());
     let started = Arc::new(Mutex::new(std::collections::HashSet::new()));
     loop {

@@ -17,6 +17,7 @@ mod bus_pod;
 mod cluster_access;
 mod controllers_core;
 mod controllers_events;
+mod controllers_restart;
 mod controllers_support;
 mod controllers_workflow;
 mod eventsource;

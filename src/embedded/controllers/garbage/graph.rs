@@ -31,9 +31,21 @@ pub(super) struct Node {
     pub owners: Vec<OwnerReference>,
     pub deleting: bool,
     pub finalizers: Vec<String>,
+    pub version: Option<String>,
 }
 
 impl Node {
+    /// What the metadata of an object says.
+    pub(super) fn new(item: Item, meta: &ObjectMeta) -> Self {
+        Self {
+            item,
+            owners: meta.owner_references.clone().unwrap_or_default(),
+            deleting: meta.deletion_timestamp.is_some(),
+            finalizers: meta.finalizers.clone().unwrap_or_default(),
+            version: meta.resource_version.clone(),
+        }
+    }
+
     /// Whether its deletion waits for this finalizer's work.
     pub(super) fn waits_for(&self, finalizer: &str) -> bool {
         self.deleting && self.finalizers.iter().any(|one| one == finalizer)
@@ -54,25 +66,13 @@ impl Graph {
         let Some(uid) = meta.uid.clone() else { return };
         // A name that was made anew has another uid: the former object is gone.
         self.forget(&item);
-        let owners = meta.owner_references.clone().unwrap_or_default();
-        for owner in &owners {
-            self.dependents
-                .entry(owner.uid.clone())
-                .or_default()
-                .insert(uid.clone());
+        let node = Node::new(item.clone(), meta);
+        for owner in &node.owners {
+            let dependents = self.dependents.entry(owner.uid.clone()).or_default();
+            dependents.insert(uid.clone());
         }
-        let finalizers = meta.finalizers.clone().unwrap_or_default();
-        let deleting = meta.deletion_timestamp.is_some();
-        self.uids.insert(item.clone(), uid.clone());
-        self.nodes.insert(
-            uid,
-            Node {
-                item,
-                owners,
-                deleting,
-                finalizers,
-            },
-        );
+        self.uids.insert(item, uid.clone());
+        self.nodes.insert(uid, node);
     }
 
     /// Drops an object, and answers its uid.
@@ -134,6 +134,13 @@ pub(super) struct Owners {
     pub absent: Vec<OwnerReference>,
     /// Being deleted in the foreground: they wait for the object to go.
     pub waiting: Vec<OwnerReference>,
+}
+
+impl Owners {
+    /// Whether every owner keeps the object.
+    pub(super) fn is_settled(&self) -> bool {
+        self.absent.is_empty() && self.waiting.is_empty()
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions,
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
     PropagationPolicy,
 };
 use kube::core::PartialObjectMeta;
@@ -23,7 +23,7 @@ use super::runtime::informer::Source;
 use super::runtime::{
     Change, Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue,
 };
-use graph::{FOREGROUND, Graph, Item, Node, ORPHAN};
+use graph::{FOREGROUND, Graph, Item, Node, ORPHAN, Owners};
 
 /// A kind that the collector watches.
 struct Kind {
@@ -168,7 +168,7 @@ impl Reconcile for Collector {
             return Ok(Next::Done);
         };
         if node.waits_for(ORPHAN) {
-            self.orphan_dependents(&uid).await?;
+            self.orphan_dependents(&node, &uid).await?;
             self.drop_finalizer(&node, &uid, ORPHAN).await?;
         } else if node.waits_for(FOREGROUND) {
             self.delete_dependents(&node, &uid).await?;
@@ -192,24 +192,47 @@ impl Collector {
 
     /// Deletes an object whose owners are all gone; drops references to those that are, if one is left.
     async fn check_owners(&self, node: &Node, uid: &str) -> Result<()> {
-        let mut owners = lock(&self.graph).sort_owners(node);
-        let mut gone = Vec::new();
-        for owner in std::mem::take(&mut owners.absent) {
-            if self.is_gone(node, &owner).await? {
-                gone.push(owner)
-            } else {
-                owners.solid.push(owner)
-            }
+        if self.owners_of(node).await?.is_settled() {
+            return Ok(());
         }
-        if gone.is_empty() && owners.waiting.is_empty() {
+        // What was seen may be old by now: the object itself decides.
+        let Some(node) = self.live(node, uid).await? else {
+            return Ok(());
+        };
+        let owners = self.owners_of(&node).await?;
+        if owners.is_settled() {
             return Ok(());
         }
         if !owners.solid.is_empty() {
-            return self.keep_owners(node, uid, &owners.solid).await;
+            return self.keep_owners(&node, uid, &owners.solid).await;
         }
         let has_dependents = !lock(&self.graph).dependents(uid).is_empty();
         let foreground = !owners.waiting.is_empty() && has_dependents;
-        self.delete(node, uid, foreground).await
+        self.delete(&node, uid, foreground).await
+    }
+
+    /// The owners of an object; those that the graph does not know are asked for.
+    async fn owners_of(&self, node: &Node) -> Result<Owners> {
+        let mut owners = lock(&self.graph).sort_owners(node);
+        for owner in std::mem::take(&mut owners.absent) {
+            if self.is_gone(node, &owner).await? {
+                owners.absent.push(owner);
+            } else {
+                owners.solid.push(owner);
+            }
+        }
+        Ok(owners)
+    }
+
+    /// The object as it is now; `None` if it is gone.
+    async fn live(&self, node: &Node, uid: &str) -> Result<Option<Node>> {
+        let Some(api) = self.api(&node.item) else {
+            return Ok(None);
+        };
+        let found = api.get_metadata_opt(&node.item.key.name).await;
+        let found = found.map_err(ReconcileError::api(format!("read {}", node.item)))?;
+        let same = found.filter(|object| object.uid().as_deref() == Some(uid));
+        Ok(same.map(|object| Node::new(node.item.clone(), &object.metadata)))
     }
 
     /// Asks the API about an owner that the graph does not know, because the graph may lag behind.
@@ -243,18 +266,18 @@ impl Collector {
         let Some(api) = self.api(&node.item) else {
             return Ok(());
         };
-        let patch = json!({"metadata": {"uid": uid, "ownerReferences": solid}});
+        let patch = Patch::Merge(json!({"metadata": {
+            "uid": uid, "resourceVersion": node.version, "ownerReferences": solid,
+        }}));
+        let name = &node.item.key.name;
         match api
-            .patch_metadata(
-                &node.item.key.name,
-                &PatchParams::default(),
-                &Patch::Merge(patch),
-            )
+            .patch_metadata(name, &PatchParams::default(), &patch)
             .await
         {
-            Err(error) if !is_not_found(&error) && !is_conflict(&error) => Err(
-                ReconcileError::api(format!("drop absent owners of {}", node.item))(error),
-            ),
+            Err(error) if !is_not_found(&error) => Err(ReconcileError::api(format!(
+                "drop absent owners of {}",
+                node.item
+            ))(error)),
             _ => Ok(()),
         }
     }
@@ -289,44 +312,68 @@ impl Collector {
         }
     }
 
+    /// The dependents of an object, asked for: the graph may not have seen the newest.
+    async fn live_dependents(&self, node: &Node, uid: &str) -> Result<Vec<(Node, String)>> {
+        let mut found = Vec::new();
+        for (number, kind) in self.kinds.iter().enumerate() {
+            let item = Item {
+                kind: number,
+                key: ObjectKey::new(node.item.key.namespace.clone(), ""),
+            };
+            let of_namespace = kind.namespaced && !node.item.key.namespace.is_empty();
+            let api = match self.api(&item) {
+                Some(api) if of_namespace => api,
+                _ => Api::all_with(self.client.clone(), &kind.resource),
+            };
+            let plural = &kind.resource.plural;
+            let list =
+                api.list_metadata(&ListParams::default())
+                    .await
+                    .map_err(ReconcileError::api(format!(
+                        "look for dependents of {} among {plural}",
+                        node.item
+                    )))?;
+            let owned = list.items.into_iter().filter(|object| {
+                object
+                    .owner_references()
+                    .iter()
+                    .any(|owner| owner.uid == uid)
+            });
+            found.extend(owned.filter_map(|object| {
+                let key = ObjectKey::of(&object);
+                let own = object.uid()?;
+                Some((Node::new(Item { kind: number, key }, &object.metadata), own))
+            }));
+        }
+        Ok(found)
+    }
+
     /// Deletes the dependents of a foreground deletion, and ends it when none that blocks is left.
     async fn delete_dependents(&self, node: &Node, uid: &str) -> Result<()> {
-        let dependents = lock(&self.graph).dependents(uid);
+        let dependents = self.live_dependents(node, uid).await?;
         let blocks = |dependent: &Node| {
             dependent
                 .owners
                 .iter()
                 .any(|owner| owner.uid == uid && owner.block_owner_deletion == Some(true))
         };
-        if !dependents.iter().any(blocks) {
+        if !dependents.iter().any(|(dependent, _)| blocks(dependent)) {
             return self.drop_finalizer(node, uid, FOREGROUND).await;
         }
-        for dependent in dependents.iter().filter(|dependent| !dependent.deleting) {
-            let found = lock(&self.graph)
-                .get(&dependent.item)
-                .map(|(uid, _)| uid.clone());
-            if let Some(uid) = found {
-                self.check_owners(dependent, &uid).await?;
-            }
+        for (dependent, own) in dependents
+            .iter()
+            .filter(|(dependent, _)| !dependent.deleting)
+        {
+            self.check_owners(dependent, own).await?;
         }
         Ok(())
     }
 
-    async fn orphan_dependents(&self, uid: &str) -> Result<()> {
-        let dependents = lock(&self.graph).dependents(uid);
-        for dependent in dependents {
-            let found = lock(&self.graph)
-                .get(&dependent.item)
-                .map(|(uid, _)| uid.clone());
-            let rest: Vec<_> = dependent
-                .owners
-                .iter()
-                .filter(|owner| owner.uid != uid)
-                .cloned()
-                .collect();
-            if let Some(own) = found {
-                self.keep_owners(&dependent, &own, &rest).await?;
-            }
+    async fn orphan_dependents(&self, node: &Node, uid: &str) -> Result<()> {
+        for (dependent, own) in self.live_dependents(node, uid).await? {
+            let rest = dependent.owners.iter().filter(|owner| owner.uid != uid);
+            let rest: Vec<_> = rest.cloned().collect();
+            self.keep_owners(&dependent, &own, &rest).await?;
         }
         Ok(())
     }

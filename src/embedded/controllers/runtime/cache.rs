@@ -1,9 +1,10 @@
 //! A cache of objects, fed by a watch and by the answers to one's own writes.
 //!
 //! Versions of one object are ordered by `resourceVersion` (a number that only grows, as Kubernetes promises
-//! for objects of one resource), so an event that is older than an own write cannot undo it.
+//! for objects of one resource), so an event that is older than an own write cannot undo it, and an answer
+//! that comes in after the object has gone does not bring it back.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -58,6 +59,9 @@ impl<K> Change<K> {
     }
 }
 
+/// Deletions that are remembered; far more than writes can be under way.
+const REMEMBERED: usize = 4096;
+
 type IndexFn<K> = Box<dyn Fn(&K) -> Vec<String> + Send + Sync>;
 
 /// The objects of one watch, by key and by one index.
@@ -69,6 +73,32 @@ pub struct Cache<K> {
 struct State<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
     index: HashMap<String, BTreeSet<ObjectKey>>,
+    gone: Gone,
+}
+
+/// At which version objects have gone.
+#[derive(Default)]
+struct Gone {
+    versions: HashMap<ObjectKey, Option<u64>>,
+    order: VecDeque<ObjectKey>,
+}
+
+impl Gone {
+    fn note(&mut self, key: &ObjectKey, version: Option<u64>) {
+        if self.versions.insert(key.clone(), version).is_none() {
+            self.order.push_back(key.clone());
+        }
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.versions.remove(&oldest);
+        }
+    }
+
+    /// Whether an object of this version was there before the deletion.
+    fn covers(&self, key: &ObjectKey, version: Option<u64>) -> bool {
+        self.versions.get(key).is_some_and(|gone| *gone >= version)
+    }
 }
 
 impl<K: Resource> Cache<K> {
@@ -78,6 +108,7 @@ impl<K: Resource> Cache<K> {
             state: RwLock::new(State {
                 objects: BTreeMap::new(),
                 index: HashMap::new(),
+                gone: Gone::default(),
             }),
             index_of: Box::new(index_of),
         }
@@ -105,15 +136,13 @@ impl<K: Resource> Cache<K> {
         self.read(|state| state.objects.values().cloned().collect())
     }
 
-    /// Takes in the answer to an own write, or an event; `None` if a newer version is here already.
+    /// Takes in the answer to an own write, or an event; `None` if a newer version is known already.
     pub fn upsert(&self, object: K) -> Option<Change<K>> {
         let key = ObjectKey::of(&object);
         self.write(|state| {
             let old = state.objects.get(&key).cloned();
-            if old
-                .as_ref()
-                .is_some_and(|old| version(&**old) > version(&object))
-            {
+            let is_older = |old: &Arc<K>| version(&**old) > version(&object);
+            if old.as_ref().is_some_and(is_older) || state.gone.covers(&key, version(&object)) {
                 return None;
             }
             let new = Arc::new(object);
@@ -130,14 +159,15 @@ impl<K: Resource> Cache<K> {
     pub fn remove(&self, object: &K) -> Option<Change<K>> {
         let key = ObjectKey::of(object);
         self.write(|state| {
-            let old = state.objects.get(&key)?;
-            if version(&**old) > version(object) {
+            let old = state.objects.get(&key);
+            if old.is_some_and(|old| version(&**old) > version(object)) {
                 return None;
             }
-            let old = self.take(state, &key);
+            state.gone.note(&key, version(object));
+            let old = self.take(state, &key)?;
             Some(Change {
                 key,
-                old,
+                old: Some(old),
                 new: None,
             })
         })
@@ -160,6 +190,7 @@ impl<K: Resource> Cache<K> {
                 .map(|(key, _)| key.clone())
                 .collect();
             let drop_one = |key: ObjectKey| {
+                state.gone.note(&key, list_version);
                 let old = self.take(state, &key);
                 Change {
                     key,
@@ -248,6 +279,21 @@ mod tests {
         assert_eq!(cache.by_index("new").len(), 1);
         assert!(cache.remove(&object("a", 8, "new")).is_some());
         assert!(cache.by_index("new").is_empty());
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_an_object_back() {
+        let cache = cache();
+        cache.upsert(object("a", 7, "x"));
+        cache.remove(&object("a", 9, "x"));
+        assert!(cache.upsert(object("a", 8, "x")).is_none());
+        assert!(cache.remove(&object("unseen", 5, "x")).is_none());
+        assert!(cache.upsert(object("unseen", 4, "x")).is_none());
+        assert!(cache.upsert(object("a", 10, "x")).is_some(), "made anew");
+        for number in 0..2 * REMEMBERED {
+            cache.remove(&object(&number.to_string(), 1, "x"));
+        }
+        assert!(cache.read(|state| state.gone.order.len()) <= REMEMBERED);
     }
 
     #[test]
