@@ -36,6 +36,7 @@ impl Session {
         command.args(["--state-dir", state.to_str().unwrap()]);
         command.args(arguments);
         command.env("TERM", "xterm-256color");
+        command.env("VISUAL", "sed -i s/atomic/edited/");
         command.env_remove("EVENTLAB_KILL_AT");
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
@@ -146,6 +147,33 @@ fn enter_sends_one_order_and_lights_seven_cells() {
     again.wait_for("passed");
     again.send("\x03");
     assert_eq!(again.ended(), 0);
+}
+
+/// The editor gets the terminal, the screen takes it back, and keys still arrive.
+#[test]
+fn an_editor_gets_the_terminal_and_gives_it_back() {
+    let state = tempfile::tempdir().unwrap();
+    let mut session = Session::start(state.path(), &["--labs", &own_lab(state.path())]);
+    session.wait_for("Edit me");
+    session.send("e");
+    session.wait_for("saved");
+    session.send("vv");
+    session.wait_for("working copy against");
+    session.send("q");
+    assert_eq!(session.ended(), 0);
+    let copy = state
+        .path()
+        .join("embedded/manifests/base/process-order.yaml");
+    assert!(std::fs::read_to_string(copy).unwrap().contains("- edited"));
+}
+
+/// A lab of one stage that edits a base manifest.
+fn own_lab(folder: &Path) -> String {
+    let labs = folder.join("own");
+    std::fs::create_dir_all(&labs).unwrap();
+    let lab = "name: own\ntitle: Own\nsummary: One stage.\nevent: own\nlayers: [effect]\nclusters: [embedded]\nlinks: []\nstages:\n  - name: fix\n    kind: fix\n    title: Edit me\n    text: Edit.\n    fix:\n      manifest: base/process-order.yaml\n      hints: [none]\n      solution: base/process-order.yaml\n      wrong:\n        - {name: w, manifest: base/process-order.yaml, why: none, fails: {gate: x}}\n";
+    std::fs::write(labs.join("own.yaml"), lab).unwrap();
+    labs.to_str().unwrap().to_owned()
 }
 
 #[test]

@@ -177,7 +177,8 @@ pub trait Bus: Send + Sync {
         &'a self,
         stream: &'a str,
     ) -> BoxFuture<'a, Result<Vec<ConsumerInfo>, BusError>>;
-    /// Stored messages with a sequence above `after`, oldest first, at most `limit`.
+    /// Stored messages with a sequence above `after`, oldest first, at most `limit`, and fewer when they are large:
+    /// ask again after the last one until none comes.
     fn messages<'a>(
         &'a self,
         stream: &'a str,
