@@ -232,6 +232,55 @@ async fn write_objects(k: &mut Kubectl<'_>) {
     .await;
 }
 
+/// From client-side to server-side apply, and what belongs to whom there.
+async fn apply_server_side(k: &mut Kubectl<'_>) {
+    let named = |text: &str, value: &str| {
+        text.replace("name: cm", "name: ssa")
+            .replace("a: first", &format!("a: {value}"))
+    };
+    k.ok("apply -f -", &named(MAP, "one"), "configmap/ssa created")
+        .await;
+    k.ok(
+        "apply --server-side -f -",
+        &named(MAP, "two"),
+        "configmap/ssa serverside-applied",
+    )
+    .await;
+    k.ok("get cm ssa -o jsonpath={.data.a}", "", "two").await;
+    k.fails(
+        "apply --server-side --field-manager=other -f -",
+        &named(MAP, "three"),
+        "conflict with \"kubectl\"",
+    )
+    .await;
+    k.ok(
+        "apply --server-side --field-manager=other --force-conflicts -f -",
+        &named(MAP, "three"),
+        "serverside-applied",
+    )
+    .await;
+    k.ok(
+        "get cm ssa -o yaml --show-managed-fields",
+        "",
+        "manager: other",
+    )
+    .await;
+    k.ok(
+        "apply --server-side -f -",
+        &SENSOR.replace("name: s}", "name: ssa}"),
+        "serverside-applied",
+    )
+    .await;
+    k.ok(
+        "apply --server-side -f -",
+        &SENSOR
+            .replace("name: s}", "name: ssa}")
+            .replace("eventName: e", "eventName: f"),
+        "serverside-applied",
+    )
+    .await;
+}
+
 async fn run_workloads(k: &mut Kubectl<'_>) {
     k.ok("apply -f -", DEPLOYMENT, "deployment.apps/d created")
         .await;
@@ -408,6 +457,7 @@ async fn try_version(program: &Path) -> Vec<String> {
     };
     discover(&mut k).await;
     write_objects(&mut k).await;
+    apply_server_side(&mut k).await;
     run_workloads(&mut k).await;
     create_by_name(&mut k).await;
     ask_rights(&mut k).await;

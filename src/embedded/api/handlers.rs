@@ -18,7 +18,7 @@ use super::attributes::{ResourceAttributes, User};
 use super::body;
 use super::registry::{Kind, Storage};
 use super::represent::Shape;
-use super::request::{Query, formats};
+use super::request::{Query, content_type, formats};
 use super::server::ApiServer;
 use super::status::{Cause, Failure, json_response};
 use super::store::{Place, Stored, WriteError};
@@ -98,6 +98,30 @@ impl Call {
             }
         }
         Ok(dry)
+    }
+
+    /// Who owns what this request writes: the field manager, else the first word of the user agent.
+    #[must_use]
+    pub fn manager(&self) -> &str {
+        let agent = self
+            .headers
+            .get(header::USER_AGENT)
+            .and_then(|value| value.to_str().ok());
+        let first = agent
+            .and_then(|agent| agent.split('/').next())
+            .unwrap_or("");
+        match self.query.text("fieldManager") {
+            "" if first.is_empty() => "unknown",
+            "" => first,
+            manager => manager,
+        }
+    }
+
+    /// True for a server-side apply.
+    #[must_use]
+    pub fn is_apply(&self) -> bool {
+        self.attributes.verb == "patch"
+            && content_type(&self.headers) == "application/apply-patch+yaml"
     }
 
     /// The body as an object of this kind.

@@ -16,6 +16,7 @@ mod history;
 pub mod kubeconfig;
 pub mod listener;
 pub mod logs;
+mod managed;
 mod object;
 mod openapi;
 mod patch;

@@ -27,9 +27,22 @@ pub(super) fn create(call: &Call) -> Answer {
 }
 
 /// A new object out of a value.
-pub(super) fn create_value(call: &Call, mut value: Value, dry: bool) -> Answer {
+pub(super) fn create_value(call: &Call, value: Value, dry: bool) -> Answer {
+    create_applied(call, value, None, dry)
+}
+
+/// A new object with its first owners.
+pub(super) fn create_applied(
+    call: &Call,
+    mut value: Value,
+    owners: Option<Value>,
+    dry: bool,
+) -> Answer {
     place(call.kind, &mut value, call.namespace())?;
-    let value = prepare(call.kind, call.typed(value)?);
+    let mut value = prepare(call.kind, call.typed(value)?);
+    if let Some(owners) = owners {
+        object::set_meta(&mut value, "managedFields", owners);
+    }
     let checked = |object: &Value| {
         call.api
             .check_write(&call.user, &call.attributes, object, None)

@@ -10,6 +10,7 @@ use crate::embedded::api::attributes::{Attributes, ResourceAttributes};
 use crate::embedded::api::body;
 use crate::embedded::api::convert;
 use crate::embedded::api::defaults;
+use crate::embedded::api::managed::{self, Writer};
 use crate::embedded::api::object;
 use crate::embedded::api::patch::{self, PatchType};
 use crate::embedded::api::registry::{Kind, Storage};
@@ -134,6 +135,9 @@ pub(super) fn replace(
     let name = call.attributes.name.as_str();
     let stored_kind = kind.stored_as();
     let mut new = settle(stored_kind, old, new, part);
+    if !call.is_apply() {
+        managed::track(stored_kind, old, &mut new, writer(call));
+    }
     check_uid(kind, name, old, &new)?;
     let mut causes = validation::check_metadata(kind, &new);
     causes.extend(validation::check_update(&new, old));
@@ -230,6 +234,9 @@ fn settle(kind: &Kind, old: &Value, mut new: Value, part: Part) -> Value {
 fn status_of(kind: &Kind, old: &Value, new: Value) -> Value {
     let mut result = old.clone();
     object::set_field(&mut result, "status", new.get("status").cloned());
+    if let Some(owners) = new.pointer("/metadata/managedFields") {
+        object::set_meta(&mut result, "managedFields", owners.clone());
+    }
     if !kind.custom && kind.group != "apps" {
         for key in ["labels", "annotations", "finalizers"] {
             match new.pointer(&format!("/metadata/{key}")) {
@@ -243,7 +250,6 @@ fn status_of(kind: &Kind, old: &Value, new: Value) -> Value {
 
 /// Fields of `metadata` that belong to the server.
 fn system_metadata(kind: &Kind, old: &Value, new: &mut Value) {
-    object::remove_meta(new, "managedFields");
     object::remove_meta(new, "selfLink");
     for key in [
         "uid",
@@ -335,8 +341,10 @@ fn patched(
         PatchType::Merge => patch::merge(shown, patch)?,
         PatchType::Json => patch::json(shown, patch)?,
         PatchType::Strategic => patch::strategic_merge(shown, patch)?,
-        PatchType::Apply if call.kind.custom => patch::merge(shown, patch)?,
-        PatchType::Apply => patch::strategic_merge(shown, patch)?,
+        PatchType::Apply => {
+            let force = call.query.flag("force");
+            managed::apply(call.kind, Some(&shown), patch, writer(call), force)?
+        }
     };
     check_kind(call.kind, &new)?;
     let new = body::object(call.kind, new)?;
@@ -407,5 +415,15 @@ fn apply_new(call: &Call, patch: Value, dry: bool) -> Answer {
         object::set_meta(&mut value, "name", call.attributes.name.as_str());
     }
     check_identity(call, &value)?;
-    create::create_value(call, value, dry)
+    let owned = managed::apply(call.kind, None, &value, writer(call), false)?;
+    let owners = owned.pointer("/metadata/managedFields").cloned();
+    create::create_applied(call, value, owners, dry)
+}
+
+/// Who writes, as `managedFields` has it.
+pub(super) fn writer(call: &Call) -> Writer<'_> {
+    Writer {
+        manager: call.manager(),
+        subresource: &call.attributes.subresource,
+    }
 }

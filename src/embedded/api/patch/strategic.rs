@@ -1,5 +1,7 @@
 //! Strategic merge: a merge patch that knows which lists are maps in disguise.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use crate::embedded::api::status::Failure;
@@ -177,7 +179,8 @@ fn reorder<'p>(object: &mut Map<String, Value>, field: &'p str, order: &Value, p
 
 fn delete_values(object: &mut Map<String, Value>, field: &str, values: &Value) {
     if let (Some(Value::Array(list)), Some(values)) = (object.get_mut(field), values.as_array()) {
-        list.retain(|item| !values.contains(item));
+        let gone: HashSet<String> = values.iter().map(Value::to_string).collect();
+        list.retain(|item| !gone.contains(&item.to_string()));
     }
 }
 
@@ -218,11 +221,12 @@ fn replaces(new: &[Value], key: &str) -> bool {
 }
 
 fn merge_set(mut old: Vec<Value>, new: &[Value]) -> Vec<Value> {
-    for item in new {
-        if !old.contains(item) {
-            old.push(item.clone());
-        }
-    }
+    let mut known: HashSet<String> = old.iter().map(Value::to_string).collect();
+    old.extend(
+        new.iter()
+            .filter(|item| known.insert(item.to_string()))
+            .cloned(),
+    );
     old
 }
 
@@ -231,27 +235,26 @@ fn directive(item: &Value) -> Option<&str> {
 }
 
 fn merge_keyed<'p>(
-    mut old: Vec<Value>,
+    old: Vec<Value>,
     new: &'p [Value],
     key: &'static str,
     path: &mut Vec<&'p str>,
 ) -> Result<Vec<Value>, Failure> {
+    let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, item) in old.iter().enumerate() {
+        if let Some(value) = item.get(key) {
+            places.entry(value.to_string()).or_default().push(at);
+        }
+    }
+    let mut slots: Vec<Option<Value>> = old.into_iter().map(Some).collect();
     for item in new {
-        let Value::Object(map) = item else {
-            return Err(bad(format!(
-                "cannot merge the list: an element is no object with the key {key}"
-            )));
-        };
-        let Some(wanted) = map.get(key) else {
-            return Err(bad(format!(
-                "map: {} does not contain declared merge key: {key}",
-                go_map(map)
-            )));
-        };
-        let at = old.iter().position(|have| have.get(key) == Some(wanted));
+        let map = element(item, key)?;
+        let wanted = map.get(key).map(Value::to_string).unwrap_or_default();
         match directive(item) {
             Some("delete") => {
-                old.retain(|have| have.get(key) != Some(wanted));
+                for at in places.remove(&wanted).unwrap_or_default() {
+                    slots[at] = None;
+                }
                 continue;
             }
             Some("merge") => {
@@ -260,18 +263,39 @@ fn merge_keyed<'p>(
             }
             _ => {}
         }
-        match at.and_then(|at| old.get_mut(at)) {
-            Some(slot) => {
-                let before = match slot.take() {
-                    Value::Object(before) => before,
-                    _ => Map::new(),
-                };
-                *slot = Value::Object(merge_map(before, map, path)?);
+        let at = places
+            .get(&wanted)
+            .and_then(|places| places.first().copied());
+        let before = match at.and_then(|at| slots[at].take()) {
+            Some(Value::Object(before)) => before,
+            _ => Map::new(),
+        };
+        let merged = Some(Value::Object(merge_map(before, map, path)?));
+        match at {
+            Some(at) => slots[at] = merged,
+            None => {
+                places.insert(wanted, vec![slots.len()]);
+                slots.push(merged);
             }
-            None => old.push(Value::Object(merge_map(Map::new(), map, path)?)),
         }
     }
-    Ok(old)
+    Ok(slots.into_iter().flatten().collect())
+}
+
+/// An element of a list that is told apart by `key`.
+fn element<'p>(item: &'p Value, key: &str) -> Result<&'p Map<String, Value>, Failure> {
+    let Value::Object(map) = item else {
+        return Err(bad(format!(
+            "cannot merge the list: an element is no object with the key {key}"
+        )));
+    };
+    if !map.contains_key(key) {
+        return Err(bad(format!(
+            "map: {} does not contain declared merge key: {key}",
+            go_map(map)
+        )));
+    }
+    Ok(map)
 }
 
 /// `%v` of a Go map with plain values.
@@ -295,19 +319,28 @@ fn ordered(
     before: &[Value],
     key: impl Fn(&Value) -> Option<Value>,
 ) -> Vec<Value> {
-    let place = |list: &[Value], item: &Value| {
-        let wanted = key(item);
-        list.iter().position(|one| key(one) == wanted)
+    let places = |list: &[Value]| {
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for (at, item) in list.iter().enumerate() {
+            if let Some(key) = key(item) {
+                places.entry(key.to_string()).or_insert(at);
+            }
+        }
+        places
+    };
+    let (order, before) = (places(order), places(before));
+    let place = |places: &HashMap<String, usize>, item: &Value| {
+        key(item).and_then(|key| places.get(&key.to_string()).copied())
     };
     let (mut named, mut others): (Vec<Value>, Vec<Value>) = merged
         .into_iter()
-        .partition(|item| place(order, item).is_some());
-    named.sort_by_key(|item| place(order, item));
-    others.sort_by_key(|item| place(before, item).unwrap_or(usize::MAX));
+        .partition(|item| place(&order, item).is_some());
+    named.sort_by_cached_key(|item| place(&order, item));
+    others.sort_by_cached_key(|item| place(&before, item).unwrap_or(usize::MAX));
     let mut out = Vec::with_capacity(named.len() + others.len());
     let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
     while let (Some(left), Some(right)) = (others.peek(), named.peek()) {
-        let first = match (place(before, left), place(before, right)) {
+        let first = match (place(&before, left), place(&before, right)) {
             (Some(left), Some(right)) => left < right,
             _ => false,
         };

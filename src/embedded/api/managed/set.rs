@@ -1,0 +1,249 @@
+//! Sets of fields, as trees with the keys of `FieldsV1`: `f:name`, `k:{"name":"x"}`, `v:"x"`, and `.` for the place itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::schema::{Schema, Shape};
+
+/// A set of fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FieldSet {
+    /// The place itself belongs to the set.
+    pub(super) member: bool,
+    pub(super) children: BTreeMap<String, FieldSet>,
+}
+
+impl FieldSet {
+    fn leaf() -> Self {
+        FieldSet {
+            member: true,
+            children: BTreeMap::new(),
+        }
+    }
+
+    /// From `fieldsV1`.
+    pub(super) fn from_json(value: &Value) -> Self {
+        let mut set = FieldSet::default();
+        for (key, value) in value.as_object().into_iter().flatten() {
+            if key == "." {
+                set.member = true;
+                continue;
+            }
+            let mut child = FieldSet::from_json(value);
+            child.member |= child.children.is_empty();
+            set.children.insert(key.clone(), child);
+        }
+        set
+    }
+
+    /// As `fieldsV1`.
+    pub(super) fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        if self.member && !self.children.is_empty() {
+            map.insert(".".to_owned(), Value::Object(Map::new()));
+        }
+        for (key, child) in &self.children {
+            map.insert(key.clone(), child.to_json());
+        }
+        Value::Object(map)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.member && self.children.values().all(FieldSet::is_empty)
+    }
+
+    /// The fields that a value has.
+    ///
+    /// # Errors
+    /// A list element lacks its key.
+    pub(super) fn describe(value: &Value, schema: Schema) -> Result<Self, String> {
+        let mut set = FieldSet::default();
+        describe_into(value, schema, &mut set)?;
+        // The object as a whole is nobody's field.
+        set.member = false;
+        Ok(set)
+    }
+
+    /// The fields that differ between two values, or are in one of them alone.
+    pub(super) fn difference(old: &Value, new: &Value, schema: Schema) -> Self {
+        let mut set = compare(Some(old), Some(new), schema);
+        set.member = false;
+        set
+    }
+
+    pub(super) fn union(&mut self, other: &FieldSet) {
+        self.member |= other.member;
+        for (key, child) in &other.children {
+            self.children.entry(key.clone()).or_default().union(child);
+        }
+    }
+
+    pub(super) fn minus(&self, other: &FieldSet) -> FieldSet {
+        let children = self.children.iter().map(|(key, child)| {
+            let rest = other
+                .children
+                .get(key)
+                .map_or_else(|| child.clone(), |other| child.minus(other));
+            (key.clone(), rest)
+        });
+        FieldSet {
+            member: self.member && !other.member,
+            children: children.filter(|(_, child)| !child.is_empty()).collect(),
+        }
+    }
+
+    /// The fields that are in both.
+    pub(super) fn both(&self, other: &FieldSet) -> FieldSet {
+        let children = self.children.iter().filter_map(|(key, child)| {
+            let both = child.both(other.children.get(key)?);
+            (!both.is_empty()).then(|| (key.clone(), both))
+        });
+        FieldSet {
+            member: self.member && other.member,
+            children: children.collect(),
+        }
+    }
+
+    /// The paths of all fields, as conflicts name them.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        self.collect(&mut String::new(), &mut found);
+        found
+    }
+
+    fn collect(&self, path: &mut String, found: &mut Vec<String>) {
+        if self.member {
+            found.push(path.clone());
+        }
+        for (key, child) in &self.children {
+            let length = path.len();
+            path.push_str(&shown(key));
+            child.collect(path, found);
+            path.truncate(length);
+        }
+    }
+}
+
+fn shown(element: &str) -> String {
+    match element.split_at_checked(2) {
+        Some(("f:", name)) => format!(".{name}"),
+        Some(("v:", value)) => format!("[={value}]"),
+        Some(("k:", keys)) => {
+            let keys: Value = serde_json::from_str(keys).unwrap_or_default();
+            let pairs = keys
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(key, value)| format!("{key}={value}"));
+            format!("[{}]", pairs.collect::<Vec<_>>().join(","))
+        }
+        _ => format!(".{element}"),
+    }
+}
+
+fn describe_into(value: &Value, schema: Schema, set: &mut FieldSet) -> Result<(), String> {
+    match (schema.shape(), value) {
+        (Shape::Map, Value::Object(map)) if !map.is_empty() => {
+            for (key, value) in map {
+                let child = set.children.entry(format!("f:{key}")).or_default();
+                describe_into(value, schema.field(key), child)?;
+            }
+        }
+        (Shape::Keyed(keys), Value::Array(items)) if !items.is_empty() => {
+            for item in items {
+                let element = key_element(keys, item).ok_or_else(|| missing_key(keys))?;
+                let child = set.children.entry(element).or_default();
+                describe_into(item, schema.item(), child)?;
+                child.member = true;
+            }
+        }
+        (Shape::Set, Value::Array(items)) if !items.is_empty() => {
+            for item in items {
+                set.children.insert(format!("v:{item}"), FieldSet::leaf());
+            }
+        }
+        _ => set.member = true,
+    }
+    Ok(())
+}
+
+fn missing_key(keys: &[&str]) -> String {
+    format!(
+        "failed to create typed patch object: associative list with keys has an element that omits key field {:?}",
+        keys.first().unwrap_or(&"")
+    )
+}
+
+/// The element of a list that is a map in disguise; a port's protocol is TCP unless it says otherwise.
+pub(super) fn key_element(keys: &[&str], item: &Value) -> Option<String> {
+    let mut map = Map::new();
+    for key in keys {
+        let value = match item.get(*key) {
+            None | Some(Value::Null) if *key == "protocol" => Value::from("TCP"),
+            None | Some(Value::Null) => return None,
+            Some(value) => value.clone(),
+        };
+        map.insert((*key).to_owned(), value);
+    }
+    Some(format!("k:{}", Value::Object(map)))
+}
+
+fn compare(old: Option<&Value>, new: Option<&Value>, schema: Schema) -> FieldSet {
+    if old == new {
+        return FieldSet::default();
+    }
+    match (schema.shape(), old, new) {
+        (Shape::Map, Some(Value::Object(old)), Some(Value::Object(new))) => {
+            let keys = old
+                .keys()
+                .chain(new.keys().filter(|key| !old.contains_key(*key)));
+            let children = keys.map(|key| {
+                (
+                    format!("f:{key}"),
+                    compare(old.get(key), new.get(key), schema.field(key)),
+                )
+            });
+            gather(children)
+        }
+        (Shape::Keyed(keys), Some(Value::Array(old)), Some(Value::Array(new))) => {
+            let index = |list| elements(list, |item| key_element(keys, item));
+            let (old, new) = (index(old), index(new));
+            let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            gather(names.into_iter().map(|name| {
+                let (was, is) = (old.get(name).copied(), new.get(name).copied());
+                let mut child = compare(was, is, schema.item());
+                child.member |= was.is_some() != is.is_some();
+                (name.clone(), child)
+            }))
+        }
+        (Shape::Set, Some(Value::Array(old)), Some(Value::Array(new))) => {
+            let index = |list| elements(list, |item| Some(format!("v:{item}")));
+            let (old, new) = (index(old), index(new));
+            let lone = old.keys().filter(|name| !new.contains_key(*name));
+            let lone = lone.chain(new.keys().filter(|name| !old.contains_key(*name)));
+            gather(lone.map(|name| (name.clone(), FieldSet::leaf())))
+        }
+        (_, Some(one), None) | (_, None, Some(one)) => {
+            let mut set = FieldSet::default();
+            if describe_into(one, schema, &mut set).is_err() {
+                set.member = true;
+            }
+            set
+        }
+        _ => FieldSet::leaf(),
+    }
+}
+
+fn elements(list: &[Value], name: impl Fn(&Value) -> Option<String>) -> BTreeMap<String, &Value> {
+    list.iter()
+        .filter_map(|item| Some((name(item)?, item)))
+        .collect()
+}
+
+fn gather(children: impl Iterator<Item = (String, FieldSet)>) -> FieldSet {
+    FieldSet {
+        member: false,
+        children: children.filter(|(_, child)| !child.is_empty()).collect(),
+    }
+}
