@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod exit;
+mod explain;
 mod inspect;
 mod learn;
 pub mod place;
@@ -62,6 +63,8 @@ enum Command {
     Reset(learn::ResetArgs),
     /// Print the incident report
     Report(inspect::ReportArgs),
+    /// Say why a Sensor would pass or drop an event
+    Explain(explain::ExplainArgs),
     /// For authors of labs
     #[command(subcommand)]
     Lab(LabCommand),
@@ -147,6 +150,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Check) => learn::check(place).await,
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
+        Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Cluster(command)) => cluster::run(place, command).await,
         // Handled before a runtime was made.

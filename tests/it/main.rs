@@ -15,6 +15,7 @@ mod bus;
 mod controllers_core;
 mod controllers_support;
 mod eventsource;
+mod explain;
 mod kill_points;
 mod kubectl;
 mod lab_files;
