@@ -74,7 +74,14 @@ fn script() -> Value {
 }
 
 const KINDS: [&str; 8] = [
-    "string", "bool", "number", "ten", "or", "script", "expression", "template",
+    "string",
+    "bool",
+    "number",
+    "ten",
+    "or",
+    "script",
+    "expression",
+    "template",
 ];
 
 fn filter(kind: &str) -> Filter {

@@ -43,6 +43,7 @@ const EXAMPLES: &str = "Examples:
   eventlab run filter-path        one lab without a screen, with its reference solution
   eventlab status                 where the session stands, and the webhook's real address
   eventlab report > report.md     the incident report
+  eventlab explain -f sensor.yaml --body '{…}'   why a Sensor passes or drops an event
   eventlab cluster start          the embedded cluster for kubectl in another terminal
 
 Exit codes: 0 all proven, 1 refuted or unproven, 2 usage or a bad file, 3 could not look, 4 internal, 130 interrupted.";

@@ -94,9 +94,9 @@ fn similar(wanted: &str, data: &[u8]) -> Vec<String> {
             } else if last.eq_ignore_ascii_case(&name) {
                 1
             } else {
-                let far = distance(&last.to_lowercase(), &name.to_lowercase());
+                let far = distance(&last.to_lowercase(), &name.to_lowercase())?;
                 let close = name.chars().count() > 3 && far <= 2;
-                return close.then_some((1 + far, place));
+                return close.then_some((far + 1, place));
             };
             Some((rank, place))
         })
@@ -162,11 +162,11 @@ fn last_name(path: &str) -> String {
     named.cloned().unwrap_or_default()
 }
 
-/// How many characters have to be put in, taken out or changed; long names are as far as can be.
-fn distance(one: &str, other: &str) -> usize {
+/// How many characters have to be put in, taken out or changed; `None` for names that are long or too unlike.
+fn distance(one: &str, other: &str) -> Option<usize> {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     if one.len().max(other.len()) > MAX_NAME || one.len().abs_diff(other.len()) > 2 {
-        return usize::MAX;
+        return None;
     }
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, a) in one.iter().enumerate() {
@@ -180,7 +180,7 @@ fn distance(one: &str, other: &str) -> usize {
             row[j + 1] = change.min(row[j] + 1).min(before + 1);
         }
     }
-    row.last().copied().unwrap_or(0)
+    row.last().copied()
 }
 
 #[cfg(test)]
