@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, and the exit codes.
 
+mod argo;
 pub mod cluster;
 pub mod exit;
 mod explain;
@@ -78,6 +79,9 @@ enum Command {
     /// The CRM that stands for an external system
     #[command(subcommand)]
     Crm(CrmCommand),
+    /// What runs in the pods of Argo's images
+    #[command(subcommand, hide = true)]
+    Argo(argo::ArgoCommand),
 }
 
 /// For authors of labs.
@@ -154,6 +158,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Cluster(command)) => cluster::run(place, command).await,
+        Some(Command::Argo(command)) => argo::run(command).await,
         // Handled before a runtime was made.
         Some(Command::Ledger(_) | Command::Crm(_)) => Ok(Exit::Proven),
     }

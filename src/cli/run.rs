@@ -12,7 +12,7 @@ use super::exit::{Exit, Failure};
 use super::place::Place;
 use super::start;
 use crate::evidence::Outcome;
-use crate::lab::{Catalog, Lab};
+use crate::lab::{Catalog, GUIDE, Lab};
 use crate::runner::autopilot::{self, Played, Progress, StageEnd, Tries};
 use crate::runner::work::Patience;
 
@@ -34,7 +34,7 @@ pub enum Format {
 /// Arguments of `run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// Labs to run, in this order (default: all that are there)
+    /// Labs to run, in this order; `guide` stands for the labs of the guided course (default: all that are there)
     #[arg(value_name = "LAB")]
     pub names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
@@ -47,7 +47,7 @@ pub struct RunArgs {
 /// Arguments of `lab test`.
 #[derive(Clone, Debug, Args)]
 pub struct TestArgs {
-    /// Labs to test (default: all that are there)
+    /// Labs to test; `guide` stands for the labs of the guided course (default: all that are there)
     #[arg(value_name = "LAB")]
     pub names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
@@ -85,6 +85,10 @@ fn chosen(catalog: &Catalog, names: &[String]) -> Result<Vec<Lab>, Failure> {
     }
     names
         .iter()
+        .flat_map(|name| match name.as_str() {
+            "guide" => GUIDE.to_vec(),
+            name => vec![name],
+        })
         .map(|name| catalog.lab(name).cloned().map_err(Failure::usage))
         .collect()
 }

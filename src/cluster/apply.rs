@@ -14,6 +14,8 @@ use super::{Cluster, LookError, Manifest};
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
 
 const APPLIED_ANNOTATION: &str = "eventlab.dev/applied";
+/// Names the file that made an object.
+pub(super) const MANIFEST_ANNOTATION: &str = "eventlab.dev/manifest";
 /// Conflicts are retried on the fresh object this often.
 const TRIES: usize = 5;
 
@@ -160,7 +162,8 @@ impl Cluster {
     pub async fn apply(&self, manifest: &Manifest) -> Result<Applied, ApplyError> {
         let title = manifest.title();
         let (api, namespaced) = self.api_for(&manifest.object, &title)?;
-        let desired = self.desired(&manifest.object, namespaced, &title)?;
+        let mut desired = self.desired(&manifest.object, namespaced, &title)?;
+        note_file(&mut desired, &manifest.file);
         for _ in 0..TRIES {
             match self.apply_once(&api, &desired, &title).await {
                 Err(Retry::Again) => {}
@@ -301,6 +304,16 @@ impl Cluster {
             Err(kube::Error::Api(status)) if status.reason == "Conflict" => Err(Retry::Again),
             Err(error) => Err(failed(title, &error)),
         }
+    }
+}
+
+fn note_file(desired: &mut Value, file: &str) {
+    if let Value::Object(map) = desired {
+        edit(map, "metadata", |metadata| {
+            edit(metadata, "annotations", |annotations| {
+                annotations.insert(MANIFEST_ANNOTATION.to_owned(), json!(file));
+            });
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The runner and everything above use [`Cluster`]; which cluster it is, is asked here alone.
 
+mod access;
 mod apply;
 mod bus;
 mod embedded_host;
@@ -17,6 +18,7 @@ use kube::Client;
 
 use crate::embedded::bus::Bus;
 
+pub use access::AccessReview;
 pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
 pub use bus::{BusMessage, BusView};
 pub use ledger::{AttemptRow, EffectRow, LedgerView};

@@ -61,6 +61,15 @@ pub enum Observation {
     NoEffect,
     /// One condition of the gate.
     Gate { condition: String, holds: bool },
+    /// The API server answered an access review of a service account.
+    Access {
+        account: String,
+        verb: String,
+        group: String,
+        resource: String,
+        allowed: bool,
+        reason: String,
+    },
     /// Nothing was seen during this window, waited in full.
     Window { seconds: u64 },
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::access::Right;
 use super::fact::{Fact, Observation};
 use super::layer::{Fate, Layer};
 use super::verdict::Verdict;
@@ -111,6 +112,9 @@ pub struct Judgement {
     pub probe: Option<String>,
     pub expected: Option<Fate>,
     pub observed: Option<Fate>,
+    /// The right that was judged, for a check of access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Right>,
     pub verdict: Verdict,
 }
 

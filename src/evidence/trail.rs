@@ -161,7 +161,9 @@ impl<'a> Trail<'a> {
                         .known_execution()
                         .is_some_and(|uid| executions.contains(uid))
             }
-            Observation::Consumer { .. } | Observation::Gate { .. } => false,
+            Observation::Consumer { .. }
+            | Observation::Gate { .. }
+            | Observation::Access { .. } => false,
         }
     }
 
@@ -185,7 +187,8 @@ impl<'a> Trail<'a> {
             }
             Observation::Window { .. }
             | Observation::Consumer { .. }
-            | Observation::Gate { .. } => {}
+            | Observation::Gate { .. }
+            | Observation::Access { .. } => {}
         }
     }
 

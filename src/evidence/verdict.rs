@@ -115,6 +115,7 @@ pub fn judge(
                 probe: Some(expectation.probe.clone()),
                 expected: Some(expectation.fate.clone()),
                 observed: row.and_then(|row| row.fate.clone()),
+                access: None,
                 verdict: fate_holds(expectation, row, facts, occasion.scope()),
             }
         })
@@ -128,10 +129,28 @@ pub fn judge(
             probe: None,
             expected: None,
             observed: None,
+            access: None,
             verdict,
         });
     }
     judgements
+}
+
+/// Whether a stage can be judged: nothing that it expects is unproven any more.
+///
+/// Stricter than all rows having their fate: the filter's claim also needs the lines that name the pod instance.
+#[must_use]
+pub fn is_decided(
+    expected: &[Expectation],
+    rows: &[Row],
+    facts: &[Fact],
+    scope: Scope<'_>,
+) -> bool {
+    let open = |verdict: &Verdict| verdict.outcome == Outcome::Unproven;
+    expected
+        .iter()
+        .all(|one| !open(&fate_holds(one, row_of(one, rows), facts, scope)))
+        && filter_is_right(expected, rows, facts, scope).is_none_or(|verdict| !open(&verdict))
 }
 
 fn row_of<'a>(expectation: &Expectation, rows: &'a [Row]) -> Option<&'a Row> {
@@ -366,22 +385,9 @@ pub fn not_repeated(row: &Row, facts: &[Fact], scope: Scope<'_>) -> Verdict {
         (None, Some(arrival)) => Trail::of_arrival(arrival, &here),
         (None, None) => return Verdict::unproven(claim, "its arrival is not known", Vec::new()),
     };
-    let mut runs: Vec<&str> = trail
-        .created
-        .iter()
-        .filter_map(|f| f.known_execution())
-        .collect();
-    runs.sort_unstable();
-    runs.dedup();
-    let mut effects: Vec<_> = trail.effects.iter().map(|fact| effect_key(fact)).collect();
-    effects.sort_unstable();
-    effects.dedup();
-    if runs.len() > 1 || effects.len() > 1 {
-        let because = format!(
-            "{} Workflows and {} effects carry it",
-            runs.len(),
-            effects.len()
-        );
+    let (runs, effects) = outcomes_of(&trail);
+    if runs > 1 || effects > 1 {
+        let because = format!("{runs} Workflows and {effects} effects carry it");
         return Verdict::refuted(claim, because, row.facts());
     }
     if let Some(fact) = finally_acknowledged(&trail) {
@@ -395,6 +401,59 @@ pub fn not_repeated(row: &Row, facts: &[Fact], scope: Scope<'_>) -> Verdict {
             row.facts(),
         ),
     }
+}
+
+/// *It stays as it was*: an event of an earlier attempt was not handled again when something was put right later.
+///
+/// `row` is that of `then`; `now` is the later attempt, in which its consumer must have been read. An event that was
+/// stopped before it had a Workflow must still have none.
+#[must_use]
+pub fn stays_as_it_was(row: &Row, facts: &[Fact], then: Scope<'_>, now: u32) -> Verdict {
+    let claim = format!(
+        "{} of before: stays as it was, is not handled again",
+        row.probe
+    );
+    let mut here = in_scope(facts, then.lab, then.attempt);
+    here.extend(in_scope(facts, then.lab, now));
+    here.sort_by_key(|fact| fact.seq);
+    here.dedup_by_key(|fact| fact.seq);
+    let Some(trace) = &row.trace else {
+        return Verdict::unproven(claim, "it was not sent", Vec::new());
+    };
+    let trail = Trail::of_trace(trace, &here);
+    let (runs, effects) = outcomes_of(&trail);
+    let allowed = usize::from(
+        row.fate
+            .as_ref()
+            .is_some_and(|fate| fate.passes(Layer::Submit)),
+    );
+    if runs > allowed || effects > allowed {
+        let because = format!("{runs} Workflows and {effects} effects carry it now");
+        return Verdict::refuted(claim, because, row.facts());
+    }
+    match finally_acknowledged(&trail) {
+        Some(fact) if fact.attempt == now => Verdict::proven(claim, vec![fact.seq]),
+        _ => Verdict::unproven(
+            claim,
+            "its consumer was not seen since with the message acknowledged",
+            row.facts(),
+        ),
+    }
+}
+
+/// How many Workflows and effects carry an event.
+fn outcomes_of(trail: &Trail<'_>) -> (usize, usize) {
+    let mut runs: Vec<&str> = trail
+        .created
+        .iter()
+        .filter_map(|fact| fact.known_execution())
+        .collect();
+    runs.sort_unstable();
+    runs.dedup();
+    let mut effects: Vec<_> = trail.effects.iter().map(|fact| effect_key(fact)).collect();
+    effects.sort_unstable();
+    effects.dedup();
+    (runs.len(), effects.len())
 }
 
 /// The last read of the one consumer that acknowledged the message, if every read shows the same consumer.

@@ -30,6 +30,16 @@ pub const COURSE: [(&str, &str); 12] = [
     ("incident", "Find the broken layer"),
 ];
 
+/// The labs of the course `guide`, in order: one pipeline, broken six times.
+pub const GUIDE: [&str; 6] = [
+    "filter-path",
+    "regex",
+    "type",
+    "operator",
+    "rbac",
+    "duplicates",
+];
+
 /// Why labs could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Fate, Layer};
+use crate::evidence::{AccessExpectation, Fate, Layer, Right};
 
 /// One topic, one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub enum StageKind {
     Debrief,
 }
 
-/// A numbered step of a lab. What it does, in this order: apply, before, gate, send the probes, judge.
+/// A numbered step of a lab. What it does, in this order: apply, before, gate, send the probes, review access, judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stage {
@@ -71,8 +71,18 @@ pub struct Stage {
     pub before: Vec<Action>,
     #[serde(default)]
     pub gate: GateMode,
+    /// The gate must fail for this reason code, for example `invalid-sensor`; the probes are sent all the same, and are
+    /// judged by whatever runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate_fails: Option<String>,
     #[serde(default)]
     pub probes: Vec<Probe>,
+    /// Rights of service accounts, reviewed after the probes.
+    #[serde(default)]
+    pub access: Vec<AccessCheck>,
+    /// Probes of earlier stages that must not be handled again.
+    #[serde(default)]
+    pub not_repeated: Vec<ProbeName>,
     /// For `predict`: the stage whose probes are predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicts: Option<String>,
@@ -149,6 +159,44 @@ fn post() -> String {
     "POST".to_owned()
 }
 
+/// What an access review must answer about a service account of the lab's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessCheck {
+    pub account: String,
+    pub verb: String,
+    /// Plural, with its subresource where there is one: `pods/exec`.
+    pub resource: String,
+    /// API group; the core group when it is not given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    pub allowed: bool,
+}
+
+impl AccessCheck {
+    /// The check as the evidence judges it.
+    #[must_use]
+    pub fn expectation(&self) -> AccessExpectation {
+        AccessExpectation {
+            right: Right {
+                account: self.account.clone(),
+                verb: self.verb.clone(),
+                group: self.group.clone(),
+                resource: self.resource.clone(),
+            },
+            allowed: self.allowed,
+        }
+    }
+}
+
+/// A probe of another stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeName {
+    pub stage: String,
+    pub probe: String,
+}
+
 /// The manifest that the learner edits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -173,7 +221,8 @@ pub struct WrongFix {
     pub fails: Failure,
 }
 
-/// The reason a wrong fix must fail for: `{probe: NAME, observed: FATE}` or `{gate: REASON}`.
+/// The reason a wrong fix must fail for: `{probe: NAME, observed: FATE}`, `{gate: REASON}` or
+/// `{access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Failure {
@@ -181,6 +230,8 @@ pub enum Failure {
     Probe(ProbeFailure),
     /// The gate does not open for this reason code: `invalid-sensor`, `no-subscribed-line`, `apply-refused`, …
     Gate(GateFailure),
+    /// A right is missing or too much.
+    Access(AccessFailure),
 }
 
 /// See [`Failure::Probe`].
@@ -196,6 +247,13 @@ pub struct ProbeFailure {
 #[serde(deny_unknown_fields)]
 pub struct GateFailure {
     pub gate: String,
+}
+
+/// See [`Failure::Access`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessFailure {
+    pub access: Right,
 }
 
 /// What the learner's report must name.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::format::{Failure, Lab, Stage, StageKind};
+use super::format::{Failure, GateMode, Lab, Stage, StageKind, WrongFix};
 
 /// Findings of a lab, one sentence each; empty when it holds.
 #[must_use]
@@ -62,16 +62,59 @@ fn lint_stage(lab: &Lab, stage: &Stage, manifests: &BTreeMap<String, String>) ->
             findings.push(format!("the body of probe `{}` is over 4 MiB", probe.name));
         }
     }
+    lint_checks(lab, stage, &mut findings);
     lint_kind(lab, stage, &mut findings);
     lint_fix(stage, manifests, &mut findings);
     findings
+}
+
+fn lint_checks(lab: &Lab, stage: &Stage, findings: &mut Vec<String>) {
+    let asks = matches!(
+        stage.gate,
+        GateMode::Ready | GateMode::Open | GateMode::OpenByLine
+    );
+    if stage.gate_fails.is_some() && !asks {
+        findings.push("`gate-fails` needs a gate that looks at the Sensor".to_owned());
+    }
+    if stage.gate_fails.is_some() && stage.fix.is_some() {
+        findings.push("a fix is to be live, so that `gate-fails` has no place in it".to_owned());
+    }
+    let mut rights = BTreeSet::new();
+    for check in &stage.access {
+        let right = check.expectation().right;
+        if [&right.account, &right.verb, &right.resource]
+            .iter()
+            .any(|word| word.is_empty() || word.contains('*'))
+        {
+            findings.push(format!(
+                "access check `{right}` must name one account, verb and resource"
+            ));
+        }
+        if !rights.insert(right.clone()) {
+            findings.push(format!("access check `{right}` is there twice"));
+        }
+    }
+    let earlier = lab.stages.iter().take_while(|one| one.name != stage.name);
+    for name in &stage.not_repeated {
+        let known = earlier.clone().any(|other| {
+            other.name == name.stage && other.probes.iter().any(|probe| probe.name == name.probe)
+        });
+        if !known {
+            findings.push(format!(
+                "`not-repeated` names no probe `{}` of an earlier stage `{}`",
+                name.probe, name.stage
+            ));
+        }
+    }
 }
 
 fn lint_kind(lab: &Lab, stage: &Stage, findings: &mut Vec<String>) {
     let needs = |what: &str| format!("a {:?} stage needs {what}", stage.kind).to_lowercase();
     match stage.kind {
         StageKind::Apply if stage.apply.is_empty() => findings.push(needs("`apply`")),
-        StageKind::Send if stage.probes.is_empty() => findings.push(needs("`probes`")),
+        StageKind::Send if stage.probes.is_empty() && stage.access.is_empty() => {
+            findings.push(needs("`probes` or `access`"));
+        }
         StageKind::Fix if stage.fix.is_none() => findings.push(needs("`fix`")),
         StageKind::Debrief if stage.debrief.is_empty() => findings.push(needs("`debrief` rows")),
         StageKind::Predict => match &stage.predicts {
@@ -132,7 +175,13 @@ fn lint_fix(stage: &Stage, manifests: &BTreeMap<String, String>, findings: &mut 
         findings.push("a fix needs wrong fixes, so that its check is known to fail".to_owned());
     }
     for wrong in &fix.wrong {
-        if let Failure::Probe(failure) = &wrong.fails {
+        lint_failure(stage, wrong, findings);
+    }
+}
+
+fn lint_failure(stage: &Stage, wrong: &WrongFix, findings: &mut Vec<String>) {
+    match &wrong.fails {
+        Failure::Probe(failure) => {
             match stage
                 .probes
                 .iter()
@@ -151,5 +200,18 @@ fn lint_fix(stage: &Stage, manifests: &BTreeMap<String, String>, findings: &mut 
                 Some(_) => {}
             }
         }
+        Failure::Access(failure) => {
+            let known = stage
+                .access
+                .iter()
+                .any(|check| check.expectation().right == failure.access);
+            if !known {
+                findings.push(format!(
+                    "wrong fix `{}` names no access check `{}` of this stage",
+                    wrong.name, failure.access
+                ));
+            }
+        }
+        Failure::Gate(_) => {}
     }
 }

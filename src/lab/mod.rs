@@ -7,5 +7,7 @@ pub mod catalog;
 pub mod format;
 mod lint;
 
-pub use catalog::{COURSE, Catalog, LabError};
-pub use format::{Action, Failure, Fix, GateMode, Lab, Probe, Stage, StageKind, WrongFix};
+pub use catalog::{COURSE, Catalog, GUIDE, LabError};
+pub use format::{
+    AccessCheck, Action, Failure, Fix, GateMode, Lab, Probe, Stage, StageKind, WrongFix,
+};

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use super::expected::Subscription;
 use super::matchers::LogEvent;
-use crate::cluster::{AttemptRow, BusMessage, EffectRow, LogLine};
+use crate::cluster::{AccessReview, AttemptRow, BusMessage, EffectRow, LogLine};
 use crate::embedded::bus::ConsumerInfo;
-use crate::evidence::{Fact, Layer, Observation, PodInstance};
+use crate::evidence::{Fact, Layer, Observation, PodInstance, Right};
 
 /// Where in the session something belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -380,6 +380,39 @@ fn ledger_fact(
         business_key: Some(key.to_owned()),
         ..fact
     }
+}
+
+/// The answer to an access review.
+#[must_use]
+pub fn access(place: &Place, right: &Right, review: &AccessReview, namespace: &str) -> Fact {
+    let word = if review.allowed { "yes" } else { "no" };
+    let reason = if review.reason.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", review.reason)
+    };
+    let observation = Observation::Access {
+        account: right.account.clone(),
+        verb: right.verb.clone(),
+        group: right.group.clone(),
+        resource: right.resource.clone(),
+        allowed: review.allowed,
+        reason: review.reason.clone(),
+    };
+    let command = format!(
+        "kubectl -n {namespace} auth can-i {} {} --as system:serviceaccount:{namespace}:{}",
+        right.verb,
+        right.resource_in_group(),
+        right.account
+    );
+    plain(
+        place,
+        right.layer(),
+        observation,
+        "access review",
+        format!("{right}: {word}{reason}"),
+        command,
+    )
 }
 
 /// Whether a consumer is one of those the present Sensor must have.

@@ -66,6 +66,10 @@ enum Command {
         place: Place,
     },
     Answered(Box<Fact>),
+    Note {
+        facts: Vec<Fact>,
+        done: oneshot::Sender<()>,
+    },
     Collect {
         probes: Vec<ProbeRun>,
         lab: String,
@@ -111,6 +115,14 @@ impl Observer {
     /// What the client saw of its own request.
     pub fn answered(&self, fact: Fact) {
         self.tell(Command::Answered(Box::new(fact)));
+    }
+
+    /// Writes facts that somebody else has seen, each one anew, and waits until they are on disk.
+    pub async fn note(&self, facts: Vec<Fact>) {
+        let (done, written) = oneshot::channel();
+        self.tell(Command::Note { facts, done });
+        // Nobody observes any more at the end of the session.
+        let _ = written.await;
     }
 
     /// Waits until every probe's row is settled, at most `wait`. False when some are not, or nobody observes any more.
@@ -267,6 +279,11 @@ impl Task {
                 self.sent.insert(trace, place);
             }
             Command::Answered(fact) => self.answered(*fact).await,
+            Command::Note { facts, done } => {
+                self.keep(facts);
+                // Whoever asked may have been cancelled meanwhile.
+                let _ = done.send(());
+            }
             Command::Collect {
                 probes,
                 lab,
@@ -550,6 +567,10 @@ impl Task {
         if self.seen.len() > SEEN_LIMIT {
             self.seen.clear();
         }
+        self.keep(new);
+    }
+
+    fn keep(&mut self, new: Vec<Fact>) {
         match self.record.record(new) {
             Ok(written) => {
                 self.facts.extend(written);

@@ -18,7 +18,7 @@ use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
 use super::{fault, gate, looking, sending};
 use crate::cluster::{ApplyError, Cluster, Manifest, RewindError, SendError};
-use crate::evidence::ProbeRun;
+use crate::evidence::{ProbeRun, Right};
 use crate::kinds;
 use crate::lab::{Action, Catalog, GateMode, Probe};
 use crate::session::NO_SNAPSHOT;
@@ -161,6 +161,21 @@ impl Worker {
                     .await;
                 self.answer(generation, Message::Collected { complete });
             }
+            Effect::Review {
+                lab,
+                stage,
+                attempt,
+                rights,
+            } => {
+                let place = Place {
+                    lab,
+                    stage,
+                    attempt,
+                    probe: None,
+                };
+                let result = self.review(&place, &rights).await;
+                self.answer(generation, Message::Reviewed { result });
+            }
             Effect::Snapshot { lab, stage } => {
                 if let Err(error) = self.cluster.snapshot(&format!("{lab}-{stage}")).await {
                     tracing::warn!(%error, lab, stage, "no snapshot of this stage");
@@ -213,6 +228,13 @@ impl Worker {
                 })?;
             tracing::info!(object = manifest.title(), change = ?applied.change, "applied");
             fingerprints.push(applied.fingerprint.to_string());
+        }
+        for file in files {
+            let own: Vec<&Manifest> = manifests.iter().filter(|one| one.file == *file).collect();
+            self.cluster
+                .withdraw_grants(file, &own)
+                .await
+                .map_err(environment)?;
         }
         self.focus(lab, stage, attempt).await;
         Ok(fingerprints)
@@ -354,6 +376,27 @@ impl Worker {
                 SendOutcome::Lost { error }
             }
         }
+    }
+
+    /// Asks the API server about every right; what it answered is on disk before the first error is told.
+    async fn review(&self, place: &Place, rights: &[Right]) -> Result<(), StepError> {
+        let mut seen = Vec::new();
+        let mut failed = None;
+        for right in rights {
+            match self.cluster.review(right).await {
+                Ok(review) => {
+                    seen.push(facts::access(
+                        place,
+                        right,
+                        &review,
+                        self.cluster.namespace(),
+                    ));
+                }
+                Err(error) => failed = failed.or(Some(environment(error))),
+            }
+        }
+        self.observer.note(seen).await;
+        failed.map_or(Ok(()), Err)
     }
 
     /// A lab starts over without working copies; on the embedded cluster from its first snapshot.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Fact, Fate, Layer};
+use crate::evidence::{Fact, Fate, Layer, Right};
 use crate::lab::{Action, GateMode, Probe};
 
 /// Input of the state machine. The first group is the learner's, the second the runner's.
@@ -55,6 +55,8 @@ pub enum Message {
     Facts(Vec<Fact>),
     /// The collector has nothing to wait for any more, or its time is over.
     Collected { complete: bool },
+    /// The access reviews ended; their facts came before.
+    Reviewed { result: Result<(), StepError> },
     /// A rewind or reset ended.
     Rewound { result: Result<(), StepError> },
     /// Cluster and checkpoint differ; each line says how. Empty when they agree again.
@@ -64,6 +66,10 @@ pub enum Message {
     /// Time passes (only for the seconds that are shown).
     Tick(Timestamp),
 }
+
+/// Reason code of a [`StepError`] that answers [`Effect::Rewind`] where there is nothing to go back to, as on a real
+/// cluster: what the stages before had applied is then applied again.
+pub const NO_SNAPSHOT: &str = "no-snapshot";
 
 /// What to do when cluster and checkpoint differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +181,13 @@ pub enum Effect {
         stage: String,
         attempt: u32,
         probes: Vec<(String, String, Fate)>,
+    },
+    /// Ask the API server what service accounts may do; each answer is a fact.
+    Review {
+        lab: String,
+        stage: String,
+        attempt: u32,
+        rights: Vec<Right>,
     },
     /// Append to the journal (predictions, claims, judgements, notes).
     Journal(Box<crate::evidence::Entry>),

@@ -3,20 +3,24 @@
 //! [`State::update`] decides; the runner carries [`Effect`]s out and answers with [`Message`]s; the screen draws [`State`].
 //! [`checkpoint`] and [`files`] are the only parts that touch the disk.
 
+mod checking;
 pub mod checkpoint;
 mod claims;
 pub mod files;
+pub mod footer;
 pub mod message;
 mod moving;
 mod pipeline;
 pub mod progress;
 mod resume;
+mod sending;
 pub mod state;
 pub mod view;
 
 pub use checkpoint::Checkpoint;
 pub use files::{FilesError, SessionFiles, SessionView};
-pub use message::{Context, Effect, Message, Reconcile};
-pub use moving::NO_SNAPSHOT;
+pub use footer::{Footer, Wait};
+pub use message::{Context, Effect, Message, NO_SNAPSHOT, Reconcile};
 pub use progress::{LabProgress, OpenReason, ProbeSend, StageFailure, StageRun};
 pub use state::{StagePhase, State, Step};
+pub use view::{LabStanding, PredictionScore, uses_working_copy};

@@ -1,14 +1,11 @@
 //! From stage to stage and from lab to lab: next, go to, retry, reset, cancel, and what follows a rewind.
 
 use super::claims::missing_claims;
-use super::message::{Context, Effect, GateReport, StepError};
+use super::message::{Context, Effect, GateReport, NO_SNAPSHOT, StepError};
 use super::pipeline::{has_work, manifests};
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
 use crate::lab::StageKind;
-
-/// Reason code of a runner that cannot rewind, as on a real cluster.
-pub const NO_SNAPSHOT: &str = "no-snapshot";
 
 impl State {
     pub(super) fn on_next(&mut self, context: &Context, out: &mut Vec<Effect>) {
@@ -24,14 +21,27 @@ impl State {
                 self.notice = Some("still under way".to_owned());
             }
             StagePhase::Passed => self.advance(out),
+            StagePhase::Interrupted { step } if step.is_stage_work() && self.edited_since() => {
+                self.begin(context, out);
+            }
             StagePhase::Interrupted { step } => self.resume_step(step, context, out),
             StagePhase::Fresh if self.current_stage().is_some_and(has_work) => {
                 self.begin(context, out);
             }
             StagePhase::Fresh => self.pass_by(out),
             StagePhase::Failed { .. } => self.begin(context, out),
+            StagePhase::Unproven { .. } if self.edited_since() => self.begin(context, out),
             StagePhase::Unproven { .. } => self.look_again(context, out),
         }
+    }
+
+    /// Whether the learner has edited this stage's manifest since it was applied.
+    pub(super) fn edited_since(&self) -> bool {
+        let fix = self.current_stage().and_then(|stage| stage.fix.as_ref());
+        fix.is_some_and(|fix| {
+            self.here()
+                .is_some_and(|lab| lab.edited.contains(&fix.manifest))
+        })
     }
 
     /// What was sent is looked up again, never sent again.
@@ -165,7 +175,8 @@ impl State {
         self.stage = stage;
         self.finished = false;
         let target = self.stage_name();
-        if self.here_mut().snapshots.contains(&target) {
+        if let Some(then) = self.here_mut().snapshots.get(&target).cloned() {
+            self.here_mut().fingerprints = then;
             self.forget_from(stage);
             let before = self.applied_before();
             self.here_mut().in_force = before;
@@ -200,6 +211,7 @@ impl State {
 
     /// Leaves the present stage so that it can be come back to.
     fn leave(&mut self, out: &mut Vec<Effect>) {
+        self.stop_looking(out);
         if self.working().is_some() {
             out.push(Effect::CancelWork);
         }
@@ -341,6 +353,7 @@ impl State {
     }
 
     pub(super) fn reset(&mut self, context: &Context, out: &mut Vec<Effect>) {
+        self.stop_looking(out);
         if self.working().is_some() {
             out.push(Effect::CancelWork);
         }

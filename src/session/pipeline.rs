@@ -1,14 +1,13 @@
-//! A stage's work, step by step: snapshot, apply, actions, gate, one probe after another, collect, judge.
+//! A stage's work, step by step: snapshot, apply, actions, gate; then what [`super::sending`] does.
 //!
 //! Each step ends with a message of the runner, which starts the next one. Whatever fails for a reason of the environment
 //! leaves the stage unproven, never failed.
 
+use super::checking::gate_opened;
 use super::message::{Context, Effect, GateReport, SendOutcome, StepError};
-use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
-use super::resume::NOT_SENT;
+use super::progress::{OpenReason, StageFailure, StageRun};
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
-use crate::evidence::{Entry, Expectation, Fate, Occasion, Outcome, Scope, judge, rows, trace_id};
 use crate::lab::{Action, GateMode, Stage};
 
 /// Whether [`super::Message::Next`] has something to do in this stage besides going on.
@@ -18,6 +17,7 @@ pub(super) fn has_work(stage: &Stage) -> bool {
         || !stage.before.is_empty()
         || stage.gate != GateMode::None
         || !stage.probes.is_empty()
+        || !stage.access.is_empty()
 }
 
 /// What a stage applies: its manifests, then the one that the learner edits.
@@ -45,6 +45,7 @@ impl State {
         let Some(stage) = self.current_stage().cloned() else {
             return;
         };
+        self.stop_looking(out);
         self.snapshot(out);
         self.judgements.clear();
         self.gate = GateReport::default();
@@ -81,10 +82,19 @@ impl State {
             .retain(|intent| intent.lab != lab || intent.stage != stage);
     }
 
+    /// Ends the look-up that followed a restart, so that it does not keep the runner busy.
+    pub(super) fn stop_looking(&mut self, out: &mut Vec<Effect>) {
+        if std::mem::take(&mut self.looking) {
+            out.push(Effect::CancelWork);
+        }
+    }
+
     /// The snapshot of a stage is taken once, before its first work.
     pub(super) fn snapshot(&mut self, out: &mut Vec<Effect>) {
         let name = self.stage_name();
-        if self.here_mut().snapshots.insert(name) {
+        let lab = self.here_mut();
+        if !lab.snapshots.contains_key(&name) {
+            lab.snapshots.insert(name, lab.fingerprints.clone());
             out.push(Effect::Snapshot {
                 lab: self.lab_name(),
                 stage: self.stage,
@@ -131,7 +141,7 @@ impl State {
         self.conclude(ended, out);
         match result {
             Ok(fingerprints) => {
-                self.here_mut().fingerprints = fingerprints;
+                self.here_mut().take_fingerprints(fingerprints);
                 if step == Step::Reapplying {
                     self.reapplied(out);
                 } else {
@@ -233,279 +243,19 @@ impl State {
         if self.working() != Some(Step::Gate) {
             return;
         }
-        if let Some(error) = self.gate.failed.clone() {
-            self.stop(&error, out);
-        } else if self.gate.open {
-            self.gate_opened = true;
-            self.send_next(context, out);
-        }
-    }
-
-    /// Sends the next probe, or collects when all are sent.
-    fn send_next(&mut self, context: &Context, out: &mut Vec<Effect>) {
-        let Some(stage) = self.current_stage().cloned() else {
-            return;
-        };
-        if stage.probes.is_empty() {
-            self.pass(out);
-            return;
-        }
-        let attempt = self.attempt();
-        let run = self.here_mut().runs.entry(stage.name.clone()).or_default();
-        let index = run.sends.len();
-        let Some(probe) = stage.probes.get(index) else {
-            self.collect(Step::Collecting, out);
-            return;
-        };
-        // What becomes of a probe can depend on those before it: they come to their end first.
-        if run.settled < index {
-            self.collect(Step::Settling(index), out);
-            return;
-        }
-        if stage.gate != GateMode::None && !self.gate_opened {
-            self.open_gate(context, out);
-            return;
-        }
-        let trace = self.fresh_trace(&probe.name, context);
-        if let Some(run) = self.run_mut() {
-            run.attempt = attempt;
-            run.sends.push(ProbeSend {
-                probe: probe.name.clone(),
-                trace: trace.clone(),
-                outcome: None,
-            });
-        }
-        self.work(Step::Sending(index));
-        let action = IntentAction::Send {
-            probe: probe.name.clone(),
-        };
-        self.announce(trace.clone(), action, out);
-        out.push(Effect::Send {
-            lab: self.lab_name(),
-            stage: stage.name.clone(),
-            attempt,
-            trace,
-            probe: Box::new(probe.clone()),
-        });
-    }
-
-    /// A trace that this lab has not used, whatever the id source gives.
-    fn fresh_trace(&self, probe: &str, context: &Context) -> String {
-        let lab = self.lab_name();
-        let used = |trace: &str| {
-            let sent = self.here().is_some_and(|lab| {
-                lab.runs
-                    .values()
-                    .flat_map(|run| &run.sends)
-                    .any(|send| send.trace == trace)
-            });
-            sent || self.unresolved.iter().any(|intent| intent.id == trace)
-        };
-        let mut id = context.id;
-        loop {
-            let trace = trace_id(&lab, self.attempt(), probe, id);
-            if !used(&trace) {
-                return trace;
+        let failed = self.gate.failed.clone();
+        match (self.gate_must_fail(), failed) {
+            (Some(reason), Some(error)) if error.reason == reason => {
+                self.gate_opened = true;
+                self.send_next(context, out);
             }
-            id = id.wrapping_add(1);
-        }
-    }
-
-    pub(super) fn on_sent(
-        &mut self,
-        probe: &str,
-        trace: &str,
-        outcome: SendOutcome,
-        context: &Context,
-        out: &mut Vec<Effect>,
-    ) {
-        let known = self.run_mut().and_then(|run| {
-            run.sends
-                .iter_mut()
-                .find(|send| send.trace == trace && send.probe == probe)
-        });
-        let Some(send) = known else {
-            return;
-        };
-        if send
-            .outcome
-            .as_ref()
-            .is_some_and(|known| *known != SendOutcome::Unresolved)
-        {
-            return;
-        }
-        send.outcome = Some(outcome.clone());
-        if self.pending.as_deref() == Some(trace) {
-            self.pending = None;
-        }
-        self.unresolved.retain(|intent| intent.id != trace);
-        match &outcome {
-            SendOutcome::Answered { .. } => {
-                self.journal_outcome(trace.to_owned(), Ok(()), out);
+            (_, Some(error)) => self.stop(&error, out),
+            (Some(reason), None) if self.gate.open => self.stop(&gate_opened(&reason), out),
+            (None, None) if self.gate.open => {
+                self.gate_opened = true;
+                self.send_next(context, out);
             }
-            SendOutcome::Lost { error } => {
-                self.journal_outcome(trace.to_owned(), Err(error), out);
-            }
-            SendOutcome::NotSent { error } => {
-                let result = format!("{NOT_SENT}{error}");
-                self.journal_outcome(trace.to_owned(), Err(&result), out);
-            }
-            SendOutcome::Unresolved => {}
-        }
-        if !self.is_sending(trace) {
-            out.push(Effect::Checkpoint);
-            return;
-        }
-        match outcome {
-            SendOutcome::NotSent { error } => {
-                let text = format!("{probe} was not sent: {error}");
-                let error = StepError {
-                    reason: "not-sent".to_owned(),
-                    text,
-                    environment: true,
-                };
-                self.stop(&error, out);
-            }
-            _ => self.send_next(context, out),
-        }
-    }
-
-    /// Whether the request under way now is the one with this trace.
-    fn is_sending(&self, trace: &str) -> bool {
-        let Some(Step::Sending(index)) = self.working() else {
-            return false;
-        };
-        self.run()
-            .and_then(|run| run.sends.get(index))
-            .is_some_and(|send| send.trace == trace)
-    }
-
-    /// Waits for what was sent so far.
-    pub(super) fn collect(&mut self, step: Step, out: &mut Vec<Effect>) {
-        self.work(step);
-        out.push(Effect::Checkpoint);
-        self.push_collect(out);
-    }
-
-    pub(super) fn push_collect(&self, out: &mut Vec<Effect>) {
-        let (Some(stage), Some(run)) = (self.current_stage(), self.run()) else {
-            return;
-        };
-        let probes: Vec<(String, String, Fate)> = run
-            .sends
-            .iter()
-            .filter(|send| !send.was_not_sent())
-            .filter_map(|send| {
-                let probe = stage.probes.iter().find(|probe| probe.name == send.probe)?;
-                Some((send.probe.clone(), send.trace.clone(), probe.fate.clone()))
-            })
-            .collect();
-        if probes.is_empty() {
-            return;
-        }
-        out.push(Effect::Collect {
-            lab: self.lab_name(),
-            stage: stage.name.clone(),
-            attempt: run.attempt,
-            probes,
-        });
-    }
-
-    pub(super) fn on_collected(&mut self, context: &Context, out: &mut Vec<Effect>) {
-        match self.working() {
-            Some(Step::Settling(index)) => {
-                if let Some(run) = self.run_mut() {
-                    run.settled = index;
-                }
-                if self.all_settled() {
-                    self.send_next(context, out);
-                } else {
-                    // A later probe would be judged by what an earlier one may or may not have done.
-                    self.judge_stage(out);
-                }
-            }
-            Some(Step::Collecting) => self.judge_stage(out),
-            _ => {}
-        }
-    }
-
-    /// Whether the fate of everything sent in this go is known.
-    fn all_settled(&self) -> bool {
-        let (Some(lab), Some(run)) = (self.current_lab(), self.run()) else {
-            return false;
-        };
-        let scope = Scope {
-            lab: &lab.name,
-            attempt: run.attempt,
-            settled: true,
-        };
-        let facts = self.facts.get(&lab.name).map_or(&[][..], Vec::as_slice);
-        let sent = run.probe_runs();
-        rows(&sent, facts, scope)
-            .iter()
-            .take(sent.len())
-            .all(|row| row.fate.is_some())
-    }
-
-    fn judge_stage(&mut self, out: &mut Vec<Effect>) {
-        let (Some(stage), Some(run)) = (self.current_stage().cloned(), self.run().cloned()) else {
-            return;
-        };
-        let lab = self.lab_name();
-        let occasion = Occasion {
-            time: self.now,
-            lab: &lab,
-            stage: &stage.name,
-            attempt: run.attempt,
-        };
-        let scope = Scope {
-            lab: &lab,
-            attempt: run.attempt,
-            settled: true,
-        };
-        let facts = self.facts.get(&lab).map_or(&[][..], Vec::as_slice);
-        let rows = rows(&run.probe_runs(), facts, scope);
-        let judgements = judge(occasion, &expectations(&stage, &run), &rows, facts);
-        for judgement in &judgements {
-            out.push(Effect::Journal(Box::new(Entry::Judgement(
-                judgement.clone(),
-            ))));
-        }
-        self.judgements = judgements;
-        self.conclude_stage(out);
-    }
-
-    /// Refuted wins over unproven, since it rests on facts.
-    fn conclude_stage(&mut self, out: &mut Vec<Effect>) {
-        let of = |outcome: Outcome| {
-            self.judgements
-                .iter()
-                .filter(move |one| one.verdict.outcome == outcome)
-        };
-        let failures: Vec<StageFailure> = of(Outcome::Refuted)
-            .map(|one| StageFailure {
-                probe: one.probe.clone(),
-                reason: StageFailure::FATE.to_owned(),
-                text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
-                expected: one.expected.clone(),
-                observed: one.observed.clone(),
-            })
-            .collect();
-        let reasons: Vec<OpenReason> = of(Outcome::Unproven)
-            .map(|one| OpenReason {
-                probe: one.probe.clone(),
-                reason: "evidence".to_owned(),
-                text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
-                environment: false,
-            })
-            .collect();
-        if !failures.is_empty() {
-            self.fail(failures, out);
-        } else if reasons.is_empty() {
-            self.pass(out);
-        } else {
-            self.phase = StagePhase::Unproven { reasons };
-            out.push(Effect::Checkpoint);
+            (_, None) => {}
         }
     }
 
@@ -521,7 +271,7 @@ impl State {
         out.push(Effect::Checkpoint);
     }
 
-    fn fail(&mut self, failures: Vec<StageFailure>, out: &mut Vec<Effect>) {
+    pub(super) fn fail(&mut self, failures: Vec<StageFailure>, out: &mut Vec<Effect>) {
         let stage = self.stage_name();
         *self.here_mut().failures.entry(stage).or_default() += 1;
         self.phase = StagePhase::Failed { failures };
@@ -549,12 +299,14 @@ impl State {
             text: error.text.clone(),
             expected: None,
             observed: None,
+            access: None,
         };
         self.fail(vec![failure], out);
     }
 
     /// Takes a cancelled or cut-off step up again. What may have been sent is never sent again.
     pub(super) fn resume_step(&mut self, step: Step, context: &Context, out: &mut Vec<Effect>) {
+        self.stop_looking(out);
         self.gate_opened = false;
         match step {
             Step::Rewinding => self.rewind(context, out),
@@ -583,29 +335,5 @@ impl State {
             sent if sent >= probes => self.collect(Step::Collecting, out),
             _ => self.open_gate(context, out),
         }
-    }
-}
-
-fn expectations(stage: &Stage, run: &StageRun) -> Vec<Expectation> {
-    stage
-        .probes
-        .iter()
-        .map(|probe| Expectation {
-            probe: probe.name.clone(),
-            trace: run
-                .sends
-                .iter()
-                .find(|send| send.probe == probe.name && !send.was_not_sent())
-                .map(|send| send.trace.clone()),
-            fate: probe.fate.clone(),
-            control: probe.control,
-        })
-        .collect()
-}
-
-fn sentence(claim: &str, because: Option<&str>) -> String {
-    match because {
-        Some(because) => format!("{claim} ({because})"),
-        None => claim.to_owned(),
     }
 }

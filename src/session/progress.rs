@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::SendOutcome;
 use crate::evidence::journal::Claim;
-use crate::evidence::{Fate, Layer, ProbeRun};
+use crate::evidence::{Fate, Layer, ProbeRun, Right};
 use crate::lab::Failure;
 
 /// One send of a probe and how it ended.
@@ -83,12 +83,12 @@ pub struct LabProgress {
     pub working_copies: BTreeSet<String>,
     /// Working copies saved since they were applied.
     pub edited: BTreeSet<String>,
-    /// What the last apply answered: one opaque text an object.
+    /// The objects that were applied, one text each; its first three words name the object.
     pub fingerprints: Vec<String>,
     /// Manifests that were applied, in order.
     pub in_force: Vec<String>,
-    /// Stages at whose start the cluster was snapshot.
-    pub snapshots: BTreeSet<String>,
+    /// Stages at whose start the cluster was snapshot, with the fingerprints of then.
+    pub snapshots: BTreeMap<String, Vec<String>>,
     /// Claims of the report stages, the last of each topic (every one for `not-proven`).
     pub claims: Vec<Claim>,
 }
@@ -100,9 +100,28 @@ impl LabProgress {
         LabProgress {
             attempt: self.attempt.saturating_add(1),
             completed: self.completed,
-            snapshots: self.snapshots.get(first).cloned().into_iter().collect(),
+            snapshots: self
+                .snapshots
+                .get_key_value(first)
+                .map(|(stage, then)| (stage.clone(), then.clone()))
+                .into_iter()
+                .collect(),
             ..LabProgress::default()
         }
+    }
+}
+
+/// The words of a fingerprint that name its object: version, kind, name.
+fn object_of(fingerprint: &str) -> Vec<&str> {
+    fingerprint.split(' ').take(3).collect()
+}
+
+impl LabProgress {
+    /// Takes what an apply answered; an object that was applied before has a new fingerprint.
+    pub(super) fn take_fingerprints(&mut self, applied: Vec<String>) {
+        self.fingerprints
+            .retain(|old| !applied.iter().any(|new| object_of(new) == object_of(old)));
+        self.fingerprints.extend(applied);
     }
 }
 
@@ -117,6 +136,9 @@ pub struct StageFailure {
     pub expected: Option<Fate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Fate>,
+    /// The right that is missing or too much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Right>,
 }
 
 impl StageFailure {
@@ -131,6 +153,7 @@ impl StageFailure {
                 self.probe.as_deref() == Some(wanted.probe.as_str())
                     && self.observed.as_ref() == Some(&wanted.observed)
             }
+            Failure::Access(wanted) => self.access.as_ref() == Some(&wanted.access),
             Failure::Gate(wanted) => self.probe.is_none() && self.reason == wanted.gate,
         }
     }

@@ -183,7 +183,9 @@ impl State {
                 && one.stage == stage
                 && one.attempt == attempt
             {
-                self.judgements.retain(|old| old.probe != one.probe);
+                self.judgements.retain(|old| {
+                    (&old.probe, &old.verdict.claim) != (&one.probe, &one.verdict.claim)
+                });
                 self.judgements.push(one.clone());
             }
         }
@@ -200,7 +202,7 @@ impl State {
         if let StagePhase::Interrupted { step } = self.phase {
             let text = format!("interrupted while {}", self.step_phrase(step));
             self.note("resumed", text, &mut out);
-            self.push_collect(&mut out);
+            self.looking = self.push_collect(&mut out);
             out.push(Effect::Checkpoint);
         }
         out

@@ -32,6 +32,16 @@ pub enum Step {
     /// Waiting for what was sent before the n-th probe, whose fate depends on it.
     Settling(usize),
     Collecting,
+    /// Asking what service accounts may do.
+    Reviewing,
+}
+
+impl Step {
+    /// Whether it belongs to a go at the stage's work.
+    #[must_use]
+    pub fn is_stage_work(self) -> bool {
+        !matches!(self, Step::Rewinding | Step::Resetting | Step::Reapplying)
+    }
 }
 
 /// Where a stage stands.
@@ -81,6 +91,8 @@ pub struct State {
     pub(super) pending: Option<String>,
     /// Sends of an earlier process whose outcome is not known, by trace.
     pub(super) unresolved: Vec<Intent>,
+    /// What may have been sent before a restart is being looked up.
+    pub(super) looking: bool,
     pub(super) notice: Option<String>,
     pub(super) finished: bool,
     pub(super) now: Timestamp,
@@ -118,6 +130,7 @@ impl State {
             } => self.on_sent(&probe, &trace, outcome, context, &mut out),
             // What is still open is judged as unproven, so that it does not matter why the collecting ended.
             Message::Collected { complete: _ } => self.on_collected(context, &mut out),
+            Message::Reviewed { result } => self.on_reviewed(result, &mut out),
             Message::Rewound { result } => self.on_rewound(result, context, &mut out),
             Message::Drift(lines) => self.drift = lines,
             learner => {

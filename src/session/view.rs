@@ -1,41 +1,15 @@
-//! What the screen and the shell read: rows, counters, what is waited for, what the next key does.
+//! What the screen and the shell read: labs, rows, counters, predictions, how far the course is.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::message::GateReport;
-use super::pipeline::{action_name, has_work, manifests};
 use super::progress::{LabProgress, StageRun};
-use super::state::{StagePhase, State, Step};
+use super::state::{StagePhase, State};
 use crate::evidence::journal::{Intent, Judgement};
-use crate::evidence::{CellState, Counters, Fact, Layer, Row, Scope, counters, rows};
-use crate::lab::{GateMode, Lab, Stage, StageKind};
-
-/// What is waited for, and since when.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wait {
-    pub what: String,
-    pub since: Timestamp,
-}
-
-/// What a key would do now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Footer {
-    /// Short phrase for what `next` does: `apply and send 2 probes`.
-    pub next: String,
-    /// False while something is under way or an answer is missing.
-    pub next_enabled: bool,
-    pub edit: bool,
-    pub hint: bool,
-    pub reveal: bool,
-    pub retry: bool,
-    pub cancel: bool,
-    pub predict: bool,
-    pub report: bool,
-    /// Adopt, re-apply or reset is asked for.
-    pub reconcile: bool,
-}
+use crate::evidence::{Counters, Fact, Layer, Row, Scope, counters, rows};
+use crate::lab::{Lab, Stage};
 
 /// One prediction against what was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,19 +82,13 @@ impl State {
         self.progress.get(lab)
     }
 
-    /// Whether the working copy of a manifest is to be applied instead of the original.
-    ///
-    /// From the first stage on that lets the learner edit it; before that the lab shows the original.
+    /// Whether the working copy of a manifest is to be applied in the current stage, see [`uses_working_copy`].
     #[must_use]
     pub fn uses_working_copy(&self, manifest: &str) -> bool {
-        self.current_lab().is_some_and(|lab| {
-            lab.stages.iter().take(self.stage + 1).any(|stage| {
-                stage
-                    .fix
-                    .as_ref()
-                    .is_some_and(|fix| fix.manifest == manifest)
-            })
-        })
+        match (self.current_lab(), self.current_stage()) {
+            (Some(lab), Some(stage)) => uses_working_copy(lab, &stage.name, manifest),
+            _ => false,
+        }
     }
 
     /// The gate as last seen in this stage.
@@ -365,160 +333,18 @@ impl State {
         let all = self.standings();
         (all.iter().filter(|lab| lab.completed).count(), all.len())
     }
-
-    /// What is waited for now.
-    #[must_use]
-    pub fn wait(&self) -> Option<Wait> {
-        let StagePhase::Working { step, since } = &self.phase else {
-            return None;
-        };
-        let (what, since) = match step {
-            Step::Gate => self.gate_wait(*since),
-            step => (self.step_phrase(*step), *since),
-        };
-        Some(Wait { what, since })
-    }
-
-    fn gate_wait(&self, since: Timestamp) -> (String, Timestamp) {
-        match self
-            .gate
-            .conditions
-            .iter()
-            .find(|condition| !condition.holds)
-        {
-            Some(open) => (
-                format!("{}: {}", open.name, open.detail),
-                open.since.unwrap_or(since),
-            ),
-            None => ("the gate".to_owned(), since),
-        }
-    }
-
-    /// What a step does, in a few words.
-    #[must_use]
-    pub fn step_phrase(&self, step: Step) -> String {
-        let probe = |index: usize| {
-            self.current_stage()
-                .and_then(|stage| stage.probes.get(index))
-                .map_or("the probe", |probe| probe.name.as_str())
-        };
-        match step {
-            Step::Rewinding => "going back to the start of the stage".to_owned(),
-            Step::Resetting => "starting the lab over".to_owned(),
-            Step::Reapplying => "applying again".to_owned(),
-            Step::Applying => "applying".to_owned(),
-            Step::Acting(index) => self
-                .current_stage()
-                .and_then(|stage| stage.before.get(index))
-                .map_or("action", |action| action_name(*action))
-                .replace('-', " "),
-            Step::Gate => "waiting for the gate".to_owned(),
-            Step::Sending(index) => format!("sending {}", probe(index)),
-            Step::Settling(index) => {
-                format!("waiting for what was sent, before {}", probe(index))
-            }
-            Step::Collecting => match self.first_pending() {
-                Some((probe, layer)) => format!("{probe}: {layer}"),
-                None => "collecting facts".to_owned(),
-            },
-        }
-    }
-
-    fn first_pending(&self) -> Option<(String, Layer)> {
-        self.rows().iter().find_map(|row| {
-            let layer = Layer::ALL
-                .into_iter()
-                .find(|layer| row.cell(*layer).state == CellState::Pending)?;
-            Some((row.probe.clone(), layer))
-        })
-    }
-
-    /// What the keys do now.
-    #[must_use]
-    pub fn footer(&self) -> Footer {
-        let Some(stage) = self.current_stage() else {
-            return Footer::default();
-        };
-        let working = self.working().is_some();
-        let fix = stage.fix.as_ref();
-        let tried = self.here().is_some_and(|lab| {
-            lab.failures
-                .get(&stage.name)
-                .is_some_and(|tries| *tries > 0)
-        });
-        let settled = self.drift.is_empty();
-        let missing =
-            self.phase == StagePhase::Fresh && !has_work(stage) && self.missing().is_some();
-        Footer {
-            next: self.next_phrase(stage),
-            next_enabled: !working && settled && !missing && !self.finished,
-            edit: fix.is_some(),
-            hint: fix.is_some_and(|fix| self.hints().len() < fix.hints.len()),
-            reveal: fix.is_some() && tried && !self.revealed(),
-            retry: !working && settled && has_work(stage) && self.phase != StagePhase::Fresh,
-            cancel: working,
-            predict: stage.predicts.is_some() && self.phase == StagePhase::Fresh,
-            report: stage.report.is_some() && self.phase == StagePhase::Fresh,
-            reconcile: !settled && !working,
-        }
-    }
-
-    fn next_phrase(&self, stage: &Stage) -> String {
-        if !self.drift.is_empty() {
-            return "adopt, re-apply or reset".to_owned();
-        }
-        match &self.phase {
-            StagePhase::Working { step, .. } => self.step_phrase(*step),
-            StagePhase::Interrupted { step } => {
-                format!("continue: {}", self.step_phrase(*step))
-            }
-            StagePhase::Passed => self.onward(),
-            StagePhase::Unproven { .. } if self.run().is_some_and(|run| !run.sends.is_empty()) => {
-                "look again".to_owned()
-            }
-            StagePhase::Failed { .. } | StagePhase::Unproven { .. } => {
-                format!("again: {}", work_phrase(stage))
-            }
-            StagePhase::Fresh if has_work(stage) => work_phrase(stage),
-            StagePhase::Fresh => self.missing().unwrap_or_else(|| self.onward()),
-        }
-    }
-
-    fn onward(&self) -> String {
-        let last_stage = self
-            .current_lab()
-            .is_none_or(|lab| self.stage + 1 >= lab.stages.len());
-        if self.finished {
-            "the course is done".to_owned()
-        } else if !last_stage {
-            "next stage".to_owned()
-        } else if let Some(next) = self.labs.get(self.lab + 1) {
-            format!("next lab: {}", next.name)
-        } else {
-            "finish".to_owned()
-        }
-    }
 }
 
-/// What the work of a stage is: `apply, wait for the gate, send 2 probes`.
-fn work_phrase(stage: &Stage) -> String {
-    let mut parts = Vec::new();
-    if stage.kind == StageKind::Fix || !manifests(stage).is_empty() {
-        parts.push("apply".to_owned());
-    }
-    parts.extend(
-        stage
-            .before
+/// Whether the working copy of a manifest is to be applied in a stage instead of the original.
+///
+/// It is from the first stage on that lets the learner edit it; a stage before that shows the original, also when the
+/// learner has come back to it.
+#[must_use]
+pub fn uses_working_copy(lab: &Lab, stage: &str, manifest: &str) -> bool {
+    let at = lab.stages.iter().position(|one| one.name == stage);
+    at.is_some_and(|at| {
+        lab.stages[..=at]
             .iter()
-            .map(|action| action_name(*action).replace('-', " ")),
-    );
-    if stage.gate != GateMode::None {
-        parts.push("wait for the gate".to_owned());
-    }
-    match stage.probes.len() {
-        0 => {}
-        1 => parts.push("send 1 probe".to_owned()),
-        count => parts.push(format!("send {count} probes")),
-    }
-    parts.join(", ")
+            .any(|one| one.fix.as_ref().is_some_and(|fix| fix.manifest == manifest))
+    })
 }

@@ -318,40 +318,86 @@ pub fn cut(text: &str, width: usize) -> String {
     result
 }
 
-/// Wraps styled text at blanks; words longer than a line are split.
+/// Wraps styled text at blanks; words longer than a line are split. A word may change its style within.
 #[must_use]
 pub fn wrap(spans: &[Span<'static>], width: usize, first: &str, rest: &str) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    let mut line = vec![Span::raw(first.to_owned())];
-    let mut used = first.width();
-    let mut empty = true;
+    let mut wrapper = Wrapper {
+        width,
+        rest,
+        lines: Vec::new(),
+        line: vec![Span::raw(first.to_owned())],
+        used: first.width(),
+        empty: true,
+    };
+    let mut word: Vec<Span<'static>> = Vec::new();
     for span in spans {
-        for word in span.content.split_inclusive(' ') {
-            let mut word = word;
-            while used + word.trim_end().width() > width {
-                if empty {
-                    let head = cut(word, width.saturating_sub(used).max(1));
-                    if head.is_empty() {
-                        break;
-                    }
-                    word = word.get(head.len()..).unwrap_or_default();
-                    line.push(Span::styled(head, span.style));
-                }
-                let full = std::mem::replace(&mut line, vec![Span::raw(rest.to_owned())]);
-                lines.push(trimmed(full));
-                used = rest.width();
-                empty = true;
+        for piece in span.content.split_inclusive(' ') {
+            word.push(Span::styled(piece.to_owned(), span.style));
+            if piece.ends_with(' ') {
+                wrapper.word(std::mem::take(&mut word));
             }
-            if word.is_empty() || (empty && word == " " && !lines.is_empty()) {
-                continue;
-            }
-            used += word.width();
-            empty = false;
-            line.push(Span::styled(word.to_owned(), span.style));
         }
     }
-    lines.push(trimmed(line));
-    lines
+    wrapper.word(word);
+    wrapper.lines.push(trimmed(wrapper.line));
+    wrapper.lines
+}
+
+struct Wrapper<'a> {
+    width: usize,
+    rest: &'a str,
+    lines: Vec<Line<'static>>,
+    line: Vec<Span<'static>>,
+    used: usize,
+    /// Nothing but the indent stands on the line.
+    empty: bool,
+}
+
+impl Wrapper<'_> {
+    /// Adds a word with the blank that ends it.
+    fn word(&mut self, word: Vec<Span<'static>>) {
+        let length: usize = word.iter().map(|piece| piece.content.width()).sum();
+        let blank = word
+            .last()
+            .is_some_and(|piece| piece.content.ends_with(' '));
+        if self.used + length - usize::from(blank) > self.width && !self.empty {
+            self.wrap();
+        }
+        if self.empty && length == usize::from(blank) {
+            return;
+        }
+        for piece in word {
+            self.piece(&piece);
+        }
+    }
+
+    /// Adds a part of a word, over as many lines as it needs.
+    fn piece(&mut self, piece: &Span<'static>) {
+        let mut text = piece.content.as_ref();
+        while self.used + text.trim_end().width() > self.width {
+            let head = cut(text, self.width.saturating_sub(self.used));
+            let head = if head.is_empty() && self.empty {
+                text.chars().take(1).collect()
+            } else {
+                head
+            };
+            text = text.get(head.len()..).unwrap_or_default();
+            self.line.push(Span::styled(head, piece.style));
+            self.wrap();
+        }
+        if !text.is_empty() {
+            self.used += text.width();
+            self.empty = false;
+            self.line.push(Span::styled(text.to_owned(), piece.style));
+        }
+    }
+
+    fn wrap(&mut self) {
+        let full = std::mem::replace(&mut self.line, vec![Span::raw(self.rest.to_owned())]);
+        self.lines.push(trimmed(full));
+        self.used = self.rest.width();
+        self.empty = true;
+    }
 }
 
 /// A line without the blank at which it was wrapped.
@@ -412,6 +458,18 @@ mod tests {
                 assert!(line.width() <= usize::from(width), "{width}: {line:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_word_that_changes_its_style_is_not_torn() {
+        assert_eq!(
+            plain("Send it when **Ready**. Then wait.", 20),
+            ["Send it when Ready.", "Then wait."]
+        );
+        assert_eq!(
+            plain("Send it when **Ready**. Then", 18),
+            ["Send it when", "Ready. Then"]
+        );
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub async fn run(driver: &mut Driver, cluster: &Cluster, theme: Theme) -> Result
     let mut screen = Loop {
         driver,
         app,
-        events: EventStream::new(),
+        events: Some(EventStream::new()),
         logs,
         dirty: true,
         deadline: Instant::now(),
@@ -66,13 +66,21 @@ pub async fn run(driver: &mut Driver, cluster: &Cluster, theme: Theme) -> Result
 struct Loop<'a> {
     driver: &'a mut Driver,
     app: App,
-    events: EventStream,
+    /// `None` while an editor has the terminal.
+    events: Option<EventStream>,
     logs: mpsc::Receiver<LogLine>,
     dirty: bool,
     /// When the next frame may be drawn.
     deadline: Instant,
     /// Lab, stage and revision of what the manifest pane holds.
     shown: Option<(String, usize, bool)>,
+}
+
+async fn next_event(events: &mut Option<EventStream>) -> Option<std::io::Result<Event>> {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Loop<'_> {
@@ -86,7 +94,7 @@ impl Loop<'_> {
                 biased;
                 _ = terminate.recv() => return Ok(End::Signalled),
                 _ = hang_up.recv() => return Ok(End::Signalled),
-                event = self.events.next() => match event {
+                event = next_event(&mut self.events) => match event {
                     Some(Ok(event)) => if let Some(end) = self.event(event, guard).await? {
                         return Ok(end);
                     },
@@ -176,11 +184,11 @@ impl Loop<'_> {
                 return Ok(());
             }
         };
-        self.events = EventStream::new();
+        self.events = None;
         guard.lend();
         let edited = editor::edit(&path).await;
         guard.take_back()?;
-        self.events = EventStream::new();
+        self.events = Some(EventStream::new());
         self.app.flash = match edited {
             Ok(()) => {
                 self.driver.tell(Message::Edited {

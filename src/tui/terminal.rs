@@ -48,7 +48,9 @@ impl TerminalGuard {
     /// The terminal refuses.
     pub fn take_back(&mut self) -> io::Result<()> {
         enter()?;
-        self.screen.clear()
+        // A new screen knows of nothing drawn. Clearing the old one would ask the terminal where its cursor is, and wait.
+        self.screen = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
     }
 }
 

@@ -913,3 +913,122 @@ async fn the_monitor_answers_as_nats_does() {
     let plain: serde_json::Value = get("/jsz").await.unwrap().json().await.unwrap();
     assert!(plain.get("account_details").is_none());
 }
+
+mod model {
+    //! Random histories of one consumer, restarts included, against a few lines that say what must come of them.
+
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Publish,
+        PublishElsewhere,
+        Pull,
+        /// Acknowledges the n-th delivery that is out.
+        Ack(usize),
+        Restart,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => Just(Step::Publish),
+            1 => Just(Step::PublishElsewhere),
+            4 => Just(Step::Pull),
+            3 => (0..4_usize).prop_map(Step::Ack),
+            1 => Just(Step::Restart),
+        ]
+    }
+
+    #[derive(Default)]
+    struct Model {
+        last: u64,
+        /// Sequences of the subject that were never handed out.
+        fresh: Vec<u64>,
+        /// Handed out and not acknowledged, with the last token.
+        out: BTreeMap<u64, (u64, String)>,
+    }
+
+    async fn run(steps: Vec<Step>, ack_wait: Duration) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bus.db");
+        let mut bus = EmbeddedBus::open(&path).unwrap();
+        bus.ensure_stream(stream_config()).await.unwrap();
+        let config = ConsumerConfig {
+            ack_wait,
+            ..consumer("group-1", "default.a.b")
+        };
+        bus.ensure_consumer("default", config).await.unwrap();
+        let mut model = Model::default();
+        for step in steps {
+            match step {
+                Step::Publish | Step::PublishElsewhere => {
+                    let here = matches!(step, Step::Publish);
+                    let subject = if here { "default.a.b" } else { "default.a.c" };
+                    model.last += 1;
+                    assert_eq!(
+                        publish(&*bus, subject, &model.last.to_string(), "x").await,
+                        model.last
+                    );
+                    model.fresh.extend(here.then_some(model.last));
+                }
+                Step::Pull => pull(&*bus, &mut model, ack_wait.is_zero()).await,
+                Step::Ack(index) => {
+                    let Some(sequence) = model.out.keys().nth(index).copied() else {
+                        continue;
+                    };
+                    let (_, token) = model.out.remove(&sequence).unwrap();
+                    bus.ack("default", "group-1", &token).await.unwrap();
+                }
+                Step::Restart => {
+                    drop(bus);
+                    bus = EmbeddedBus::open(&path).unwrap();
+                }
+            }
+            let info = info(&*bus, "group-1").await;
+            assert_eq!(info.num_pending, model.fresh.len() as u64);
+            assert_eq!(info.num_ack_pending, model.out.len() as u64);
+            let again = model
+                .out
+                .values()
+                .filter(|(delivered, _)| *delivered > 1)
+                .count();
+            assert_eq!(info.num_redelivered, again as u64);
+            if let Some(lowest) = model.out.keys().next() {
+                assert_eq!(info.ack_floor_stream, lowest - 1);
+            }
+        }
+    }
+
+    async fn pull(bus: &dyn Bus, model: &mut Model, overdue: bool) {
+        let wanted = match model.out.keys().next() {
+            Some(lowest) if overdue => Some(*lowest),
+            _ if model.fresh.is_empty() => None,
+            _ => Some(model.fresh.remove(0)),
+        };
+        let delivery = pull_now(bus, "group-1").await;
+        assert_eq!(
+            delivery.as_ref().map(|delivery| delivery.message.sequence),
+            wanted
+        );
+        if let Some(delivery) = delivery {
+            let out = model.out.entry(delivery.message.sequence).or_default();
+            assert_eq!(delivery.delivered, out.0 + 1);
+            *out = (delivery.delivered, delivery.token);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+        #[test]
+        fn nothing_is_lost_reordered_or_forgotten(steps in prop::collection::vec(step(), 0..40), overdue: bool) {
+            let ack_wait = if overdue { Duration::ZERO } else { Duration::from_secs(3600) };
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(run(steps, ack_wait));
+        }
+    }
+}

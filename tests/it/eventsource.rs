@@ -124,6 +124,26 @@ async fn a_lost_bus_answers_500_at_once_and_comes_back() {
 }
 
 #[tokio::test]
+async fn a_name_with_a_dot_fits_no_subject_and_fails_after_five_tries() {
+    let bus = TestBus::start();
+    let spec = json!({"webhook": {"order.created": {"endpoint": "/orders", "method": "POST", "port": "12000"}}});
+    let pod = PodSpec::new(eventsource::run, "p", &bus)
+        .object("EVENTSOURCE_OBJECT", &object(&spec))
+        .start();
+    assert_eq!(
+        post(&pod, "/orders", "{}").await,
+        (500, "failed to record event".to_owned())
+    );
+    let tries = pod.said("published message to subject default.webhook.order.created");
+    assert_eq!(tries.len(), 5);
+    let line = &pod.said("Failed to publish an event")[0];
+    assert_eq!(
+        line["error"],
+        "failed after retries: nats: no response from stream"
+    );
+}
+
+#[tokio::test]
 async fn counters_count_what_was_sent_and_what_failed() {
     let bus = TestBus::start();
     let pod = start(&bus).await;

@@ -127,6 +127,66 @@ fn references_that_lead_nowhere_are_named() {
 }
 
 #[test]
+fn checks_that_could_not_hold_are_named() {
+    for (from, to, expected) in [
+        (
+            "verb: get, resource: secrets",
+            "verb: '*', resource: secrets",
+            "must name one account, verb and resource",
+        ),
+        (
+            "{access: {account: order-runner, verb: patch, resource: pods}}",
+            "{access: {account: nobody, verb: patch, resource: pods}}",
+            "names no access check `nobody patch pods`",
+        ),
+        (
+            "{stage: half, probe: order}",
+            "{stage: run, probe: order}",
+            "names no probe `order` of an earlier stage `run`",
+        ),
+        (
+            "    gate: open\n    fix:\n",
+            "    gate: open\n    gate-fails: invalid-sensor\n    fix:\n",
+            "a fix is to be live",
+        ),
+        (
+            "verb: list, resource: workflows, group: argoproj.io, allowed: false",
+            "verb: create, resource: workflows, group: argoproj.io, allowed: false",
+            "is there twice",
+        ),
+        ("allowed: true}", "allowed: true, colour: red}", "colour"),
+    ] {
+        let original = bundled_text("rbac.yaml");
+        let text = original.replace(from, to);
+        assert_ne!(text, original, "{from}");
+        let error = Catalog::folder(folder_with(&text).path())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(expected), "{from} -> {to}: {error}");
+    }
+    let text = bundled_text("operator.yaml").replace(
+        "    gate: open\n    gate-fails",
+        "    gate: intake\n    gate-fails",
+    );
+    let error = Catalog::folder(folder_with(&text).path()).unwrap_err();
+    assert!(error.to_string().contains("looks at the Sensor"), "{error}");
+}
+
+#[test]
+fn the_guided_course_is_there_in_its_order() {
+    let catalog = Catalog::bundled().unwrap();
+    for name in eventlab::lab::GUIDE {
+        assert!(catalog.lab(name).is_ok(), "{name} is missing");
+    }
+    let order: Vec<_> = eventlab::lab::COURSE
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| eventlab::lab::GUIDE.contains(name))
+        .collect();
+    assert_eq!(order, eventlab::lab::GUIDE);
+}
+
+#[test]
 fn a_lab_of_the_course_that_is_not_there_says_so() {
     let catalog = Catalog::bundled().unwrap();
     assert!(matches!(

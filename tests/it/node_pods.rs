@@ -741,3 +741,58 @@ async fn a_cluster_set_back_is_caught_up_with() {
     assert!(node.kill("lab", "runs", "main").await, "it still runs");
     cluster.wait_phase("runs", "Failed").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_readiness_probe_decides_when_a_pod_is_ready() {
+    let cluster = Cluster::new().await;
+    let probed = |path: &str, port: u16| {
+        let mut serving = workload(
+            &["/eventlab"],
+            &["ledger", "serve", "--db", "/x", "--port", "8080"],
+        );
+        serving["ports"] = json!([{"name": "http", "containerPort": 8080}]);
+        serving["readinessProbe"] = json!({"httpGet": {"path": path, "port": port}});
+        never(serving)
+    };
+    cluster.create("good", probed("/healthz", 8080)).await;
+    cluster
+        .wait("good", |pod| {
+            pod.status
+                .as_ref()
+                .is_some_and(|status| status.container_statuses.is_some())
+                && container(pod, "main")["ready"] == true
+        })
+        .await;
+    cluster.create("wrong-path", probed("/nowhere", 8080)).await;
+    cluster.create("wrong-port", probed("/healthz", 9)).await;
+    for name in ["wrong-path", "wrong-port"] {
+        let pod = cluster.wait_phase(name, "Running").await;
+        assert_eq!(container(&pod, "main")["ready"], false, "{name}");
+        let ready = pod.status.unwrap().conditions.unwrap();
+        let ready = ready
+            .iter()
+            .find(|condition| condition.type_ == "Ready")
+            .unwrap();
+        assert_eq!(
+            ready.reason.as_deref(),
+            Some("ContainersNotReady"),
+            "{name}"
+        );
+    }
+    let events = cluster.events("wrong-path", "Unhealthy").await;
+    let text = "Readiness probe failed: HTTP probe failed with statuscode: 404";
+    assert!(
+        events.iter().any(|(_, message)| message == text),
+        "{events:?}"
+    );
+    let mut spec = service_spec("wait-for-end");
+    spec["containers"][0]["readinessProbe"] = json!({"exec": {"command": ["true"]}});
+    cluster.create("exec", spec).await;
+    let events = cluster.events("exec", "Unhealthy").await;
+    assert!(
+        events
+            .iter()
+            .any(|(_, message)| message.contains("only httpGet")),
+        "{events:?}"
+    );
+}

@@ -134,6 +134,7 @@ impl ContainerFiles for Files {
 /// What a pod is made of.
 pub struct PodSpec {
     pub service: Service,
+    pub namespace: String,
     pub name: String,
     pub env: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -148,6 +149,7 @@ impl PodSpec {
     pub fn new(service: Service, name: &str, bus: &TestBus) -> PodSpec {
         PodSpec {
             service,
+            namespace: NAMESPACE.to_owned(),
             name: name.to_owned(),
             env: BTreeMap::from([
                 ("POD_NAME".to_owned(), name.to_owned()),
@@ -200,7 +202,7 @@ impl PodSpec {
             let (log, ports, terminate, termination, name) = parts;
             let context = ServiceContext {
                 pod: PodIdentity {
-                    namespace: NAMESPACE.to_owned(),
+                    namespace: self.namespace,
                     name,
                     ..PodIdentity::default()
                 },

@@ -70,7 +70,7 @@ struct Player {
     ids: u32,
     moments: Vec<Moment>,
     /// Trace, attempt and probe of every request that was made.
-    sent: Vec<(String, u32, String)>,
+    sent: Vec<Sent>,
 }
 
 impl Player {
@@ -154,6 +154,7 @@ impl Player {
                 ]
             }
             Effect::Collect { .. } => vec![Message::Collected { complete: true }],
+            Effect::Review { .. } => vec![Message::Reviewed { result: Ok(()) }],
             Effect::Rewind { .. } | Effect::Reset { .. } => {
                 vec![Message::Rewound { result: Ok(()) }]
             }
@@ -228,8 +229,11 @@ fn answer(stage: &str, attempt: u32, trace: &str, probe: &str) -> Fact {
     }
 }
 
+/// Trace, attempt and probe of one request.
+type Sent = (String, u32, String);
+
 /// A whole session, its journal, and every moment of its disk.
-fn recorded() -> (Vec<u8>, Vec<Moment>, Vec<(String, u32, String)>) {
+fn recorded() -> (Vec<u8>, Vec<Moment>, Vec<Sent>) {
     let dir = tempfile::tempdir().unwrap();
     let (mut player, effects) = Player::open(dir.path(), 0);
     player.run(effects);
@@ -249,7 +253,7 @@ fn left(journal: &[u8], checkpoint: Option<&[u8]>) -> tempfile::TempDir {
     dir
 }
 
-fn sends(entries: &[Entry]) -> Vec<(String, u32, String)> {
+fn sends(entries: &[Entry]) -> Vec<Sent> {
     entries
         .iter()
         .filter_map(|entry| match entry {
@@ -265,7 +269,7 @@ fn sends(entries: &[Entry]) -> Vec<(String, u32, String)> {
 }
 
 /// Takes a session up again, checks that it does nothing by itself, and plays it to its end.
-fn come_back(dir: &Path, before: &[(String, u32, String)]) -> Player {
+fn come_back(dir: &Path, before: &[Sent]) -> Player {
     let (entries, _) = read_entries(dir).unwrap();
     let announced = sends(&entries);
     for sent in before {

@@ -27,6 +27,8 @@ use super::{
 pub const MAX_PAYLOAD: usize = 1 << 20;
 /// Messages that one call of [`Bus::messages`] answers at most.
 const MAX_MESSAGES: usize = 10_000;
+/// Payload bytes that one call of [`Bus::messages`] answers at most, save for a first message that is larger.
+const MAX_MESSAGE_BYTES: u64 = 32 << 20;
 
 /// Streams, consumers and buckets in `bus.db`.
 pub struct EmbeddedBus {
@@ -349,9 +351,15 @@ impl State {
         let name = stream;
         let stream = self.stream(name)?;
         let id = stream.id;
+        let mut bytes = 0;
         let heads: Vec<Head> = stream
             .heads_after(after)
             .take(limit.min(MAX_MESSAGES))
+            .take_while(|head| {
+                let first = bytes == 0;
+                bytes += head.size.max(1);
+                first || bytes <= MAX_MESSAGE_BYTES
+            })
             .cloned()
             .collect();
         heads

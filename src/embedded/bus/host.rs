@@ -15,12 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::EmbeddedBus;
 use super::{
-    Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, PublishAck, StoredMessage,
-    StreamConfig, StreamInfo,
+    Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, NO_SERVERS, PublishAck,
+    StoredMessage, StreamConfig, StreamInfo,
 };
-
-/// What NATS clients say when nobody listens.
-const NO_SERVERS: &str = "nats: no servers available for connection";
 
 /// The bus of this process and the pod that serves it, if one does.
 pub struct BusHost {

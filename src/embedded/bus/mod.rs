@@ -25,6 +25,9 @@ use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+/// What a NATS client says when nobody listens.
+pub const NO_SERVERS: &str = "nats: no servers available for connection";
+
 /// Why the bus did not do what was asked; worded as NATS clients word it, since services log it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BusError {
@@ -174,7 +177,8 @@ pub trait Bus: Send + Sync {
         &'a self,
         stream: &'a str,
     ) -> BoxFuture<'a, Result<Vec<ConsumerInfo>, BusError>>;
-    /// Stored messages with a sequence above `after`, oldest first, at most `limit`.
+    /// Stored messages with a sequence above `after`, oldest first, at most `limit`, and fewer when they are large:
+    /// ask again after the last one until none comes.
     fn messages<'a>(
         &'a self,
         stream: &'a str,

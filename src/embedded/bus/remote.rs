@@ -1,6 +1,6 @@
 //! The bus from another process: [`super::Bus`] over the HTTP face of [`super::server`].
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -12,12 +12,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::protocol::{ATTACH_PATH, Answer, CALL_PATH, Call, LISTEN_PATH};
 use super::{
-    Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, PublishAck, StoredMessage,
-    StreamConfig, StreamInfo,
+    Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, NO_SERVERS, PublishAck,
+    StoredMessage, StreamConfig, StreamInfo,
 };
+use crate::embedded::api::tls::init_tls;
 
-/// What NATS clients say when nobody listens.
-const NO_SERVERS: &str = "nats: no servers available for connection";
 /// Longest line of a signal stream; longer ones end the stream.
 const MAX_LINE: usize = 2 << 20;
 /// How long a call may take beyond what it waits for.
@@ -139,9 +138,8 @@ async fn watch_attached(
 }
 
 fn http_client() -> Result<reqwest::Client, BusError> {
-    static PROVIDER: Once = Once::new();
-    // reqwest wants a TLS provider even for plain HTTP; an error says that one is installed already.
-    PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+    // reqwest wants a TLS provider even for plain HTTP.
+    init_tls();
     reqwest::Client::builder()
         .no_proxy()
         .build()

@@ -20,7 +20,7 @@ use super::engine::{EmbeddedBus, MAX_PAYLOAD};
 use super::host::BusHost;
 use super::monitor::{self, Detail};
 use super::protocol::{self, ATTACH_PATH, Answer, CALL_PATH, Call, LISTEN_PATH};
-use super::{Bus, BusError};
+use super::{Bus, BusError, NO_SERVERS};
 
 /// Longest wait of one pull.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -169,11 +169,7 @@ async fn listen(State(client): State<Client>, subject: String) -> Response {
 }
 
 fn not_served() -> Response {
-    (
-        StatusCode::SERVICE_UNAVAILABLE,
-        "nats: no servers available for connection",
-    )
-        .into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, NO_SERVERS).into_response()
 }
 
 type Monitored = (Arc<EmbeddedBus>, Arc<str>);

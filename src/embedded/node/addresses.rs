@@ -161,6 +161,13 @@ impl AddressBook {
         entry.sockets.get(&port).map(|socket| socket.address)
     }
 
+    /// The real address of a port of the pod with this uid, while something listens on it.
+    pub(super) fn socket(&self, uid: &str, port: u16) -> Option<SocketAddr> {
+        let state = self.lock();
+        let entry = state.pods.get(uid)?;
+        entry.sockets.get(&port).map(|socket| socket.address)
+    }
+
     /// The real address of a host and port as a pod in `namespace` would dial them: a Service's or pod's DNS name or
     /// address.
     #[must_use]

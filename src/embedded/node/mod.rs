@@ -3,11 +3,12 @@
 //! From above: [`Node::start`] with a [`NodeConfig`], then the [`NodeHandle`]. The node is a client of the API like any
 //! other, as `system:node:eventlab`.
 //!
-//! Not as on a real node: nothing is pulled, mounts are not read-only, containers of a pod share no network, and back-off
-//! times are a twentieth.
+//! Not as on a real node: nothing is pulled, mounts are not read-only, containers of a pod share no network, liveness and
+//! startup probes are not carried out, and back-off times are a twentieth.
 
 pub mod addresses;
 pub mod child;
+pub mod child_service;
 pub mod children;
 mod environment;
 mod events;
@@ -20,6 +21,7 @@ pub mod logs;
 mod mounts;
 mod pid;
 mod pod_status;
+mod probe;
 pub mod process;
 mod proxy;
 mod refuse;

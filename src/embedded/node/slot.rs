@@ -187,8 +187,9 @@ impl Slot {
         self.exit.send_replace(None);
     }
 
-    pub(super) fn run(&mut self, running: Running) {
-        self.ready = true;
+    /// It runs; without a probe it is ready by that.
+    pub(super) fn run(&mut self, running: Running, probed: bool) {
+        self.ready = !probed;
         self.state = State::Running {
             since: Timestamp::now(),
             running,

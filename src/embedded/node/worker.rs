@@ -39,6 +39,13 @@ pub(super) enum Input {
         instance: u32,
         exit: Exit,
     },
+    /// A readiness probe changed its mind about an instance; a failure comes with its text.
+    Ready {
+        slot: usize,
+        instance: u32,
+        ready: bool,
+        failure: Option<String>,
+    },
     /// Kill a container as `kill -9` would; answers whether it ran.
     Kill {
         container: String,
@@ -263,6 +270,12 @@ impl Worker {
                 instance,
                 exit,
             } => self.on_exit(slot, instance, exit),
+            Input::Ready {
+                slot,
+                instance,
+                ready,
+                failure,
+            } => self.on_probe(slot, instance, ready, failure),
             Input::Kill { container, done } => {
                 let found = self.slots.iter().find(|slot| slot.name() == container);
                 let ran = match found.map(|slot| &slot.state) {
@@ -305,6 +318,22 @@ impl Worker {
             None
         };
         [setup, starts, self.deadline()].into_iter().flatten().min()
+    }
+
+    fn on_probe(&mut self, index: usize, instance: u32, ready: bool, failure: Option<String>) {
+        let current = |slot: &&mut Slot| slot.restarts == instance && slot.is_running();
+        let Some(slot) = self.slots.get_mut(index).filter(current) else {
+            return;
+        };
+        slot.ready = ready;
+        if let Some(failure) = failure {
+            self.container_event(
+                index,
+                Kind::Warning,
+                "Unhealthy",
+                format!("Readiness probe failed: {failure}"),
+            );
+        }
     }
 
     fn on_exit(&mut self, index: usize, instance: u32, exit: Exit) {

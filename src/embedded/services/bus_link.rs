@@ -1,12 +1,39 @@
 //! How Argo's services connect to the bus, with their log lines: one connection, never reconnected by itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::environment::BusSettings;
 use super::log::Logger;
-use crate::embedded::bus::{Bus, BusConnector, BusError};
+use crate::embedded::bus::{Bus, BusConnector, BusError, NO_SERVERS};
+
+/// How long one try to connect takes at most, as with NATS.
+const CONNECT: Duration = Duration::from_secs(2);
+/// How often a try looks whether somebody listens by now.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Connects; while nobody listens it goes on trying for two seconds.
+pub(super) async fn dial(
+    connector: &BusConnector,
+    settings: &BusSettings,
+) -> Result<Arc<dyn Bus>, BusError> {
+    let give_up = Instant::now() + CONNECT;
+    loop {
+        let connected = connector
+            .0
+            .connect(&settings.url, settings.credentials.as_deref())
+            .await;
+        match connected {
+            Err(BusError::Refused(text)) if text == NO_SERVERS && Instant::now() < give_up => {
+                tokio::time::sleep(LOOK).await;
+            }
+            connected => return connected,
+        }
+    }
+}
 
 /// A connection that says in the log when it is lost.
 #[derive(Clone)]
@@ -28,10 +55,7 @@ impl Link {
             "None"
         };
         log.info(&format!("NATS auth strategy: {strategy}"), &[]);
-        let connected = connector
-            .0
-            .connect(&settings.url, settings.credentials.as_deref())
-            .await;
+        let connected = dial(connector, settings).await;
         let bus = connected.inspect_err(|error| {
             log.error(
                 "Failed to connect to NATS server",

@@ -188,6 +188,42 @@ fn two_effects_of_one_arrival_are_not_applied() {
     assert!(verdict.because.as_ref().unwrap().contains("+2"));
 }
 
+#[test]
+fn a_stage_is_decided_once_nothing_is_unproven() {
+    let (world, facts) = world(&[(Fate::Applied, Fate::Applied), (missing(), missing())]);
+    let probes: Vec<ProbeRun> = world
+        .iter()
+        .map(|(request, _)| ProbeRun {
+            name: request.arrival.clone(),
+            trace: request.trace.clone(),
+            attempt: 1,
+        })
+        .collect();
+    let expected: Vec<Expectation> = world
+        .iter()
+        .map(|(request, fate)| Expectation {
+            probe: request.arrival.clone(),
+            trace: Some(request.trace.clone()),
+            fate: fate.clone(),
+            control: false,
+        })
+        .collect();
+    let decided =
+        |facts: &[Fact]| is_decided(&expected, &rows(&probes, facts, SCOPE), facts, SCOPE);
+    assert!(decided(&facts));
+    let without_line: Vec<Fact> = facts
+        .iter()
+        .filter(|fact| !matches!(fact.observation, Observation::Triggered { .. }))
+        .cloned()
+        .collect();
+    let fates = rows(&probes, &without_line, SCOPE);
+    assert!(fates.iter().all(|row| row.fate.is_some()));
+    assert!(
+        !decided(&without_line),
+        "which pod accepted it is not known yet"
+    );
+}
+
 fn repeated(facts: Vec<Fact>) -> Verdict {
     let request = Request::new(1, Fate::Applied);
     let facts = numbered(facts);

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::evidence::testing::{self, Request};
-use crate::evidence::{Fate, Reason};
-use crate::lab::format::{Cause, Fix, OpenPoint, ProbeFailure, ReportTask};
-use crate::lab::{Action, Failure, GateMode, Probe, StageKind};
+use crate::evidence::{Fate, Observation, Reason, Right};
+use crate::lab::format::{Cause, Fix, OpenPoint, ProbeFailure, ProbeName, ReportTask};
+use crate::lab::{AccessCheck, Action, Failure, GateMode, Probe, StageKind};
 use crate::session::message::{GateCondition, SendOutcome, StepError};
 
 use super::*;
 
+mod checks;
+mod comebacks;
 mod properties;
 mod stories;
 
@@ -50,7 +52,10 @@ pub(crate) fn stage(name: &str, kind: StageKind) -> Stage {
         apply: Vec::new(),
         before: Vec::new(),
         gate: GateMode::None,
+        gate_fails: None,
         probes: Vec::new(),
+        access: Vec::new(),
+        not_repeated: Vec::new(),
         predicts: None,
         fix: None,
         report: None,
@@ -71,6 +76,16 @@ fn lab(name: &str, stages: Vec<Stage>) -> Lab {
         intro: name == "first-order",
         links: Vec::new(),
         stages,
+    }
+}
+
+pub(crate) fn access(verb: &str, allowed: bool) -> AccessCheck {
+    AccessCheck {
+        account: "order-sensor".to_owned(),
+        verb: verb.to_owned(),
+        resource: "workflows".to_owned(),
+        group: "argoproj.io".to_owned(),
+        allowed,
     }
 }
 
@@ -160,12 +175,28 @@ pub(crate) fn course() -> Arc<[Lab]> {
     let blind = Stage {
         apply: vec!["other.yaml".to_owned()],
         probes: vec![probe("early", Fate::Applied)],
+        access: vec![access("list", false)],
         ..stage("early", StageKind::Send)
+    };
+    let rights = Stage {
+        access: vec![access("create", false)],
+        ..stage("rights", StageKind::Send)
+    };
+    let stale = Stage {
+        apply: vec!["refused.yaml".to_owned()],
+        gate: GateMode::Open,
+        gate_fails: Some("invalid-sensor".to_owned()),
+        probes: vec![probe("old", Fate::Applied)],
+        not_repeated: vec![ProbeName {
+            stage: "early".to_owned(),
+            probe: "early".to_owned(),
+        }],
+        ..stage("stale", StageKind::Send)
     };
     Arc::from(vec![
         lab("first-order", vec![intro]),
         lab(testing::LAB, main),
-        lab("readiness", vec![blind]),
+        lab("readiness", vec![blind, rights, stale]),
     ])
 }
 
@@ -180,6 +211,10 @@ pub(crate) struct Runner {
     pub gate: Option<StepError>,
     pub act: Option<StepError>,
     pub rewind: Option<StepError>,
+    /// Why access cannot be reviewed.
+    pub review: Option<StepError>,
+    /// What accounts may do.
+    pub rights: BTreeSet<Right>,
     pub not_sent: bool,
     pub journal: Vec<Entry>,
     pub effects: Vec<Effect>,
@@ -234,11 +269,43 @@ impl Runner {
                     .collect();
                 vec![self.record(facts), Message::Collected { complete: true }]
             }
+            Effect::Review {
+                lab,
+                stage,
+                attempt,
+                rights,
+            } => self.review(lab, stage, *attempt, rights),
             Effect::Rewind { .. } | Effect::Reset { .. } => vec![Message::Rewound {
                 result: self.rewind.clone().map_or(Ok(()), Err),
             }],
             _ => Vec::new(),
         }
+    }
+
+    fn review(&mut self, lab: &str, stage: &str, attempt: u32, rights: &[Right]) -> Vec<Message> {
+        if let Some(error) = self.review.clone() {
+            return vec![Message::Reviewed { result: Err(error) }];
+        }
+        let facts = rights
+            .iter()
+            .map(|right| Fact {
+                lab: lab.to_owned(),
+                stage: stage.to_owned(),
+                attempt,
+                ..testing::fact(
+                    right.layer(),
+                    Observation::Access {
+                        account: right.account.clone(),
+                        verb: right.verb.clone(),
+                        group: right.group.clone(),
+                        resource: right.resource.clone(),
+                        allowed: self.rights.contains(right),
+                        reason: String::new(),
+                    },
+                )
+            })
+            .collect();
+        vec![self.record(facts), Message::Reviewed { result: Ok(()) }]
     }
 
     fn gate_reports(&self) -> Vec<Message> {
@@ -426,6 +493,7 @@ pub(crate) fn kinds(effects: &[Effect]) -> Vec<&'static str> {
             Effect::OpenGate { .. } => "gate",
             Effect::Send { .. } => "send",
             Effect::Collect { .. } => "collect",
+            Effect::Review { .. } => "review",
             Effect::Journal(entry) => match **entry {
                 Entry::Intent(_) => "intent",
                 Entry::Outcome(_) => "outcome",

@@ -34,9 +34,9 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
         .saturating_add(2)
         .min(area.height.saturating_sub(2));
     let window = Rect {
-        x: area.x + 1,
+        x: area.x,
         y: area.y + (area.height - height) / 2,
-        width: area.width.saturating_sub(2),
+        width: area.width,
         height,
     };
     frame.render_widget(Clear, window);

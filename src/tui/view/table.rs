@@ -12,7 +12,7 @@ use crate::session::State;
 use crate::tui::app::{App, Area};
 use crate::tui::markdown::cut;
 
-/// The narrowest a column of a layer gets.
+/// The narrowest that the widest column gets.
 const LEAST_COLUMN: usize = 6;
 
 /// Draws the rows; the selected cell is reversed.
@@ -75,9 +75,7 @@ fn widths(rows: &[Row], state: &State, app: &App, room: usize) -> Vec<usize> {
     let mut widths = vec![longest(&mut rows.iter().map(|row| name(row, state))).max("probe".len())];
     for layer in Layer::ALL {
         widths.push(
-            longest(&mut rows.iter().map(|row| cell_text(row, layer, app)))
-                .max(layer.name().len())
-                .max(LEAST_COLUMN),
+            longest(&mut rows.iter().map(|row| cell_text(row, layer, app))).max(layer.name().len()),
         );
     }
     while widths.iter().sum::<usize>() + 2 * (widths.len() - 1) > room {

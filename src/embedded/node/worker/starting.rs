@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Input, SETUP_PAUSE, Worker};
 use crate::embedded::node::events::Kind;
+use crate::embedded::node::probe::{Probe, Target};
 use crate::embedded::node::process::Exit;
 use crate::embedded::node::slot::State;
 use crate::embedded::node::starter::{self, StartFailure, Started};
@@ -133,9 +135,43 @@ impl Worker {
             });
         });
         let id = self.container_id(index, instance);
+        let probed = self.start_probe(index, instance, started.running.process.exit());
         let slot = &mut self.slots[index];
         slot.begin(instance, id);
-        slot.run(started.running);
+        slot.run(started.running, probed);
+    }
+
+    /// Starts the readiness probe of an instance, if it has one that can be carried out.
+    fn start_probe(
+        &self,
+        index: usize,
+        instance: u32,
+        exit: watch::Receiver<Option<Exit>>,
+    ) -> bool {
+        let probe = match Probe::of(&self.slots[index].spec) {
+            None => return false,
+            Some(Ok(probe)) => probe,
+            Some(Err(why)) => {
+                let message = format!("Readiness probe not carried out: {why}");
+                self.container_event(index, Kind::Warning, "Unhealthy", message);
+                return false;
+            }
+        };
+        let target = Target {
+            book: self.shared.addresses.clone(),
+            uid: self.uid.clone(),
+        };
+        let own = self.own.clone();
+        tokio::spawn(probe.run(target, exit, move |ready, failure| {
+            // A worker that has ended needs no probe.
+            let _ = own.send(Input::Ready {
+                slot: index,
+                instance,
+                ready,
+                failure,
+            });
+        }));
+        true
     }
 
     fn not_started(&mut self, index: usize, instance: u32, failure: StartFailure) {

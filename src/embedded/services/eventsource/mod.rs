@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
 
 use self::config::{EventSource, Webhook};
 use self::publish::Publisher;
@@ -26,6 +27,9 @@ use super::log::Logger;
 use super::metrics::{Metric, Metrics};
 use super::tasks::Tasks;
 use crate::embedded::node::process::ServiceContext;
+
+/// Large request bodies that are in memory at once.
+const MAX_BODIES: usize = 32;
 
 /// What a webhook event of an EventSource does with a request before it becomes event data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +169,7 @@ async fn start_routes(
     tasks: &Tasks,
 ) -> usize {
     let served = webhooks.len();
+    let bodies = Arc::new(Semaphore::new(MAX_BODIES));
     let mut ports: BTreeMap<u16, Vec<Route>> = BTreeMap::new();
     for webhook in webhooks {
         let log = publisher
@@ -193,6 +198,7 @@ async fn start_routes(
                 webhook,
                 Arc::clone(&context.files),
                 Arc::clone(publisher),
+                Arc::clone(&bodies),
                 log,
             ));
         }

@@ -1,12 +1,13 @@
 //! One webhook event: from a request to the answer and the event data, in upstream's order of checks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use http::{HeaderMap, Method, Request, header, request};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use tokio::sync::Mutex;
+use hyper::body::{Body, Incoming};
+use tokio::sync::{Mutex, Semaphore};
 
 use super::super::log::Logger;
 use super::super::metrics::Metric;
@@ -15,6 +16,10 @@ use super::payload;
 use super::publish::Publisher;
 use crate::embedded::node::process::ContainerFiles;
 
+/// Bodies up to this size need no permit.
+const SMALL_BODY: u64 = 64 << 10;
+/// A client that sends no piece of its body for so long is given up.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// What is still read of a body that is too large, so that the client gets to see the answer.
 const MAX_DRAIN: u64 = 4 << 20;
 
@@ -45,6 +50,8 @@ pub(super) struct Route {
     files: Arc<dyn ContainerFiles>,
     publisher: Arc<Publisher>,
     log: Logger,
+    /// One permit for each large body in memory, shared by all routes.
+    bodies: Arc<Semaphore>,
     /// Events of one route go to the bus one after another.
     turn: Arc<Mutex<()>>,
 }
@@ -54,6 +61,7 @@ impl Route {
         webhook: Webhook,
         files: Arc<dyn ContainerFiles>,
         publisher: Arc<Publisher>,
+        bodies: Arc<Semaphore>,
         log: Logger,
     ) -> Route {
         Route {
@@ -61,6 +69,7 @@ impl Route {
             files,
             publisher,
             log,
+            bodies,
             turn: Arc::default(),
         }
     }
@@ -81,6 +90,10 @@ impl Route {
             log.info("http method does not match", &[]);
             return Reply::new(400, "http method does not match");
         }
+        let _body = match body.size_hint().upper() {
+            Some(size) if size <= SMALL_BODY => None,
+            _ => self.bodies.acquire().await.ok(),
+        };
         match self.event_data(&head, body, &log).await {
             Ok(data) => self.dispatch(data, log).await,
             Err(reply) => reply,
@@ -248,10 +261,10 @@ async fn read(mut body: Incoming, limit: u64) -> Result<Vec<u8>, BodyError> {
 
 async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
     loop {
-        match body.frame().await {
-            None => return Ok(None),
-            Some(Err(_)) => return Err(BodyError::Broken),
-            Some(Ok(frame)) => {
+        match tokio::time::timeout(BODY_TIMEOUT, body.frame()).await {
+            Ok(None) => return Ok(None),
+            Err(_) | Ok(Some(Err(_))) => return Err(BodyError::Broken),
+            Ok(Some(Ok(frame))) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
 
 use super::super::backoff::Backoff;
@@ -18,6 +18,8 @@ use super::spec::{Sensor, Trigger};
 use crate::sensor::parameters::Events;
 use crate::sensor::trigger::{self, Operation, TriggerError};
 
+/// Actions that run in the background at once; the next one waits, and its message with it.
+const MAX_BACKGROUND: usize = 1000;
 /// Requests that may be saved up while nothing happens.
 const SLACK: u32 = 10;
 
@@ -29,6 +31,8 @@ pub(super) struct Actions {
     metrics: Metrics,
     tasks: Tasks,
     limits: HashMap<String, Mutex<Limit>>,
+    /// One permit for each action in the background.
+    background: Arc<Semaphore>,
 }
 
 impl Actions {
@@ -54,13 +58,14 @@ impl Actions {
             metrics,
             tasks,
             limits,
+            background: Arc::new(Semaphore::new(MAX_BACKGROUND)),
         }
     }
 
     /// Acts on events; when it answers, their message may be acknowledged, whatever came of it.
     pub(super) async fn act(self: &Arc<Self>, trigger: &Arc<Trigger>, events: Events) {
         if !trigger.at_least_once {
-            self.start(trigger, events);
+            self.start(trigger, events).await;
             return;
         }
         let log = self.log.with("triggerName", trigger.name.as_str());
@@ -77,7 +82,7 @@ impl Actions {
         let Some(dlq) = &trigger.dlq else { return };
         log.debug("invoking dlqTrigger", &[]);
         if !dlq.at_least_once {
-            self.start(dlq, events);
+            self.start(dlq, events).await;
             return;
         }
         let retry = dlq.retry.clone().unwrap_or(Ok(once));
@@ -97,9 +102,11 @@ impl Actions {
     }
 
     /// Acts in the background: at most once, and a failure loses the event.
-    fn start(self: &Arc<Self>, trigger: &Arc<Trigger>, events: Events) {
+    async fn start(self: &Arc<Self>, trigger: &Arc<Trigger>, events: Events) {
+        let permit = Arc::clone(&self.background).acquire_owned().await;
         let (actions, trigger) = (Arc::clone(self), Arc::clone(trigger));
         self.tasks.spawn(async move {
+            let _permit = permit;
             if let Err(error) = actions.once(&trigger, &events).await {
                 actions.count(Metric::ActionRetriesFailed, &trigger.name);
                 let fields = [

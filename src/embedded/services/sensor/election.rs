@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::super::backoff::random_share;
+use super::super::bus_link::dial;
 use super::super::environment::{BusSettings, StartError};
 use super::super::log::Logger;
 use crate::embedded::bus::{Bus, BusConnector, BusError};
@@ -185,10 +186,7 @@ impl Elector<'_> {
     }
 
     async fn connect(&self) -> Result<(Arc<dyn Bus>, Heard), BusError> {
-        let connector = &self.connector.0;
-        let bus = connector
-            .connect(&self.settings.url, self.settings.credentials.as_deref())
-            .await?;
+        let bus = dial(self.connector, self.settings).await?;
         let heard = bus.listen(&self.subject).await?;
         Ok((bus, heard))
     }

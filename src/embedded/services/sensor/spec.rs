@@ -232,8 +232,7 @@ fn refuse(trigger: &Value, template: Option<&Value>) -> Option<String> {
 }
 
 fn backoff(value: &Value) -> Result<Backoff, String> {
-    let invalid =
-        |what: &str| format!("failed after retries: invalid backoff configuration, {what}");
+    let invalid = |what: &str| format!("invalid backoff configuration, {what}");
     let steps = value.get("steps").and_then(Value::as_u64).unwrap_or(0);
     let duration = match value.get("duration").filter(|value| present(value)) {
         None => Backoff::DEFAULT.duration,

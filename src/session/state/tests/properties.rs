@@ -55,6 +55,7 @@ fn stray() -> impl Strategy<Value = Message> {
     prop_oneof![
         any::<bool>().prop_map(|complete| Message::Collected { complete }),
         result().prop_map(|result| Message::Rewound { result }),
+        result().prop_map(|result| Message::Reviewed { result }),
         (0..4u32).prop_map(|attempt| Message::Applied {
             attempt,
             result: Ok(Vec::new())
@@ -295,7 +296,7 @@ impl Play {
 }
 
 fn starts() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["", "gate", "send", "fix", "report"])
+    prop::sample::select(vec!["", "gate", "send", "fix", "report", "early", "rights"])
 }
 
 proptest! {

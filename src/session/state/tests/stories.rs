@@ -63,6 +63,8 @@ fn a_lab_is_walked_through_key_by_key() {
     );
     assert_eq!(session.state.course_progress(), (1, 2));
     assert_eq!(session.state.standings()[0].passed, 8);
+    session.skip_to("stale");
+    session.runner.gate = Some(refusal("invalid-sensor"));
     session.say(Message::Next);
     session.say(Message::Next);
     assert!(session.state.finished());
@@ -318,7 +320,7 @@ fn going_back_rewinds_and_forgets_what_came_after() {
 #[test]
 fn a_cluster_without_snapshots_is_applied_to_again() {
     let mut session = Session::at("fix");
-    session.runner.rewind = Some(environment(crate::session::moving::NO_SNAPSHOT));
+    session.runner.rewind = Some(environment(crate::session::NO_SNAPSHOT));
     let effects = session.say(Message::GoTo {
         lab: testing::LAB.to_owned(),
         stage: 2,

@@ -1,0 +1,283 @@
+//! Rights of service accounts: what a stage expects of them, judged from access reviews.
+//!
+//! A right that is missing and a right that is too much are both refuted; a review that was not made proves nothing.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::fact::{Fact, Observation};
+use super::journal::Judgement;
+use super::layer::Layer;
+use super::verdict::{Occasion, Outcome, Verdict};
+
+/// A right of a service account of the lab's namespace, as an access review asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Right {
+    /// Name of the service account.
+    pub account: String,
+    pub verb: String,
+    /// API group; empty for the core group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Plural, with its subresource where there is one: `pods/exec`.
+    pub resource: String,
+}
+
+impl Right {
+    /// The layer that needs it: Workflows are made at `submit`, everything else belongs to `run`.
+    #[must_use]
+    pub fn layer(&self) -> Layer {
+        if self.resource == "workflows" {
+            Layer::Submit
+        } else {
+            Layer::Run
+        }
+    }
+
+    /// Resource and group as `kubectl auth can-i` takes them.
+    #[must_use]
+    pub fn resource_in_group(&self) -> String {
+        match (self.group.as_str(), self.resource.split_once('/')) {
+            ("", _) => self.resource.clone(),
+            (group, None) => format!("{}.{group}", self.resource),
+            (group, Some((resource, subresource))) => format!("{resource}.{group}/{subresource}"),
+        }
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} {}",
+            self.account,
+            self.verb,
+            self.resource_in_group()
+        )
+    }
+}
+
+/// What a stage expects of a right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessExpectation {
+    pub right: Right,
+    pub allowed: bool,
+}
+
+/// Judges every expectation by the last review of this stage and attempt.
+///
+/// `not_looked` says why reviews were not made, for those that are missing.
+#[must_use]
+pub fn judge_access(
+    occasion: Occasion<'_>,
+    expected: &[AccessExpectation],
+    facts: &[Fact],
+    not_looked: Option<&str>,
+) -> Vec<Judgement> {
+    expected
+        .iter()
+        .map(|expectation| Judgement {
+            time: occasion.time,
+            lab: occasion.lab.to_owned(),
+            stage: occasion.stage.to_owned(),
+            attempt: occasion.attempt,
+            probe: None,
+            expected: None,
+            observed: None,
+            access: Some(expectation.right.clone()),
+            verdict: access_holds(
+                expectation,
+                review_of(expectation, occasion, facts),
+                not_looked,
+            ),
+        })
+        .collect()
+}
+
+fn review_of<'a>(
+    expectation: &AccessExpectation,
+    occasion: Occasion<'_>,
+    facts: &'a [Fact],
+) -> Option<&'a Fact> {
+    facts
+        .iter()
+        .filter(|fact| fact.counts_in(occasion.lab, occasion.attempt))
+        .filter(|fact| fact.stage == occasion.stage)
+        .filter(|fact| reviewed(&fact.observation).as_ref() == Some(&expectation.right))
+        .max_by_key(|fact| fact.seq)
+}
+
+/// The right that an observation speaks of.
+#[must_use]
+pub fn reviewed(observation: &Observation) -> Option<Right> {
+    match observation {
+        Observation::Access {
+            account,
+            verb,
+            group,
+            resource,
+            ..
+        } => Some(Right {
+            account: account.clone(),
+            verb: verb.clone(),
+            group: group.clone(),
+            resource: resource.clone(),
+        }),
+        _ => None,
+    }
+}
+
+fn access_holds(
+    expectation: &AccessExpectation,
+    review: Option<&Fact>,
+    not_looked: Option<&str>,
+) -> Verdict {
+    let right = &expectation.right;
+    let may = if expectation.allowed {
+        "may"
+    } else {
+        "may not"
+    };
+    let claim = format!(
+        "{} {may} {} {}",
+        right.account,
+        right.verb,
+        right.resource_in_group()
+    );
+    let verdict = |outcome, because: Option<String>, facts| Verdict {
+        outcome,
+        claim: claim.clone(),
+        because,
+        facts,
+    };
+    let Some(fact) = review else {
+        let because = not_looked.unwrap_or("no access review of this stage asked for it");
+        return verdict(Outcome::Unproven, Some(because.to_owned()), Vec::new());
+    };
+    match fact.observation {
+        Observation::Access { allowed, .. } if allowed == expectation.allowed => {
+            verdict(Outcome::Proven, None, vec![fact.seq])
+        }
+        _ if expectation.allowed => verdict(
+            Outcome::Refuted,
+            Some("it may not: this right is missing".to_owned()),
+            vec![fact.seq],
+        ),
+        _ => verdict(
+            Outcome::Refuted,
+            Some("it may: this right is more than it needs".to_owned()),
+            vec![fact.seq],
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::evidence::testing;
+
+    fn right(resource: &str) -> Right {
+        Right {
+            account: "order-sensor".to_owned(),
+            verb: "create".to_owned(),
+            group: "argoproj.io".to_owned(),
+            resource: resource.to_owned(),
+        }
+    }
+
+    fn review(seq: u64, stage: &str, resource: &str, allowed: bool) -> Fact {
+        let Right {
+            account,
+            verb,
+            group,
+            resource,
+        } = right(resource);
+        let observation = Observation::Access {
+            account,
+            verb,
+            group,
+            resource,
+            allowed,
+            reason: String::new(),
+        };
+        Fact {
+            seq,
+            stage: stage.to_owned(),
+            ..testing::fact(Layer::Submit, observation)
+        }
+    }
+
+    fn outcomes(facts: &[Fact], expected: &[(&str, bool)]) -> Vec<Outcome> {
+        let expected: Vec<AccessExpectation> = expected
+            .iter()
+            .map(|(resource, allowed)| AccessExpectation {
+                right: right(resource),
+                allowed: *allowed,
+            })
+            .collect();
+        let occasion = Occasion {
+            time: Timestamp::UNIX_EPOCH,
+            lab: testing::LAB,
+            stage: "after",
+            attempt: 1,
+        };
+        judge_access(occasion, &expected, facts, Some("the API is gone"))
+            .into_iter()
+            .map(|judgement| judgement.verdict.outcome)
+            .collect()
+    }
+
+    #[test]
+    fn missing_and_surplus_rights_are_refuted_and_the_unseen_is_unproven() {
+        let facts = [
+            review(1, "after", "workflows", true),
+            review(2, "after", "secrets", false),
+        ];
+        assert_eq!(
+            outcomes(
+                &facts,
+                &[
+                    ("workflows", true),
+                    ("workflows", false),
+                    ("secrets", false),
+                    ("secrets", true),
+                    ("pods", false)
+                ]
+            ),
+            [
+                Outcome::Proven,
+                Outcome::Refuted,
+                Outcome::Proven,
+                Outcome::Refuted,
+                Outcome::Unproven
+            ]
+        );
+    }
+
+    #[test]
+    fn only_the_last_review_of_this_stage_counts() {
+        let facts = [
+            review(1, "after", "workflows", false),
+            review(2, "after", "workflows", true),
+            review(3, "before", "workflows", false),
+        ];
+        assert_eq!(outcomes(&facts, &[("workflows", true)]), [Outcome::Proven]);
+    }
+
+    #[test]
+    fn rights_read_as_kubectl_writes_them() {
+        assert_eq!(
+            right("workflows").to_string(),
+            "order-sensor create workflows.argoproj.io"
+        );
+        let core = Right {
+            group: String::new(),
+            ..right("pods/exec")
+        };
+        assert_eq!(core.to_string(), "order-sensor create pods/exec");
+    }
+}

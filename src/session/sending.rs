@@ -1,0 +1,311 @@
+//! The second half of a stage's work: one probe after another, collect, judge.
+//!
+//! A probe is sent once for its trace, after its intent, and when the fate of those before it is known.
+
+use super::checking::access_expectations;
+use super::message::{Context, Effect, SendOutcome, StepError};
+use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
+use super::resume::NOT_SENT;
+use super::state::{StagePhase, State, Step};
+use crate::evidence::journal::IntentAction;
+use crate::evidence::{
+    Entry, Expectation, Fate, Occasion, Outcome, Scope, judge, judge_access, rows, trace_id,
+};
+use crate::lab::{GateMode, Stage};
+
+impl State {
+    /// Sends the next probe, or collects when all are sent.
+    pub(super) fn send_next(&mut self, context: &Context, out: &mut Vec<Effect>) {
+        let Some(stage) = self.current_stage().cloned() else {
+            return;
+        };
+        if stage.probes.is_empty() {
+            self.review(out);
+            return;
+        }
+        let attempt = self.attempt();
+        let run = self.here_mut().runs.entry(stage.name.clone()).or_default();
+        let index = run.sends.len();
+        let Some(probe) = stage.probes.get(index) else {
+            self.collect(Step::Collecting, out);
+            return;
+        };
+        // What becomes of a probe can depend on those before it: they come to their end first.
+        if run.settled < index {
+            self.collect(Step::Settling(index), out);
+            return;
+        }
+        if stage.gate != GateMode::None && !self.gate_opened {
+            self.open_gate(context, out);
+            return;
+        }
+        let trace = self.fresh_trace(&probe.name, context);
+        if let Some(run) = self.run_mut() {
+            run.attempt = attempt;
+            run.sends.push(ProbeSend {
+                probe: probe.name.clone(),
+                trace: trace.clone(),
+                outcome: None,
+            });
+        }
+        self.work(Step::Sending(index));
+        let action = IntentAction::Send {
+            probe: probe.name.clone(),
+        };
+        self.announce(trace.clone(), action, out);
+        out.push(Effect::Send {
+            lab: self.lab_name(),
+            stage: stage.name.clone(),
+            attempt,
+            trace,
+            probe: Box::new(probe.clone()),
+        });
+    }
+
+    /// A trace that this lab has not used, whatever the id source gives.
+    fn fresh_trace(&self, probe: &str, context: &Context) -> String {
+        let lab = self.lab_name();
+        let used = |trace: &str| {
+            let sent = self.here().is_some_and(|lab| {
+                lab.runs
+                    .values()
+                    .flat_map(|run| &run.sends)
+                    .any(|send| send.trace == trace)
+            });
+            sent || self.unresolved.iter().any(|intent| intent.id == trace)
+        };
+        let mut id = context.id;
+        loop {
+            let trace = trace_id(&lab, self.attempt(), probe, id);
+            if !used(&trace) {
+                return trace;
+            }
+            id = id.wrapping_add(1);
+        }
+    }
+
+    pub(super) fn on_sent(
+        &mut self,
+        probe: &str,
+        trace: &str,
+        outcome: SendOutcome,
+        context: &Context,
+        out: &mut Vec<Effect>,
+    ) {
+        let known = self.run_mut().and_then(|run| {
+            run.sends
+                .iter_mut()
+                .find(|send| send.trace == trace && send.probe == probe)
+        });
+        let Some(send) = known else {
+            return;
+        };
+        if send
+            .outcome
+            .as_ref()
+            .is_some_and(|known| *known != SendOutcome::Unresolved)
+        {
+            return;
+        }
+        send.outcome = Some(outcome.clone());
+        if self.pending.as_deref() == Some(trace) {
+            self.pending = None;
+        }
+        self.unresolved.retain(|intent| intent.id != trace);
+        match &outcome {
+            SendOutcome::Answered { .. } => {
+                self.journal_outcome(trace.to_owned(), Ok(()), out);
+            }
+            SendOutcome::Lost { error } => {
+                self.journal_outcome(trace.to_owned(), Err(error), out);
+            }
+            SendOutcome::NotSent { error } => {
+                let result = format!("{NOT_SENT}{error}");
+                self.journal_outcome(trace.to_owned(), Err(&result), out);
+            }
+            SendOutcome::Unresolved => {}
+        }
+        if !self.is_sending(trace) {
+            out.push(Effect::Checkpoint);
+            return;
+        }
+        match outcome {
+            SendOutcome::NotSent { error } => {
+                let text = format!("{probe} was not sent: {error}");
+                let error = StepError {
+                    reason: "not-sent".to_owned(),
+                    text,
+                    environment: true,
+                };
+                self.stop(&error, out);
+            }
+            _ => self.send_next(context, out),
+        }
+    }
+
+    /// Whether the request under way now is the one with this trace.
+    fn is_sending(&self, trace: &str) -> bool {
+        let Some(Step::Sending(index)) = self.working() else {
+            return false;
+        };
+        self.run()
+            .and_then(|run| run.sends.get(index))
+            .is_some_and(|send| send.trace == trace)
+    }
+
+    /// Waits for what was sent so far.
+    pub(super) fn collect(&mut self, step: Step, out: &mut Vec<Effect>) {
+        self.work(step);
+        out.push(Effect::Checkpoint);
+        self.push_collect(out);
+    }
+
+    /// Asks for what was sent to be looked up; false when nothing was.
+    pub(super) fn push_collect(&self, out: &mut Vec<Effect>) -> bool {
+        let (Some(stage), Some(run)) = (self.current_stage(), self.run()) else {
+            return false;
+        };
+        let probes: Vec<(String, String, Fate)> = run
+            .sends
+            .iter()
+            .filter(|send| !send.was_not_sent())
+            .filter_map(|send| {
+                let probe = stage.probes.iter().find(|probe| probe.name == send.probe)?;
+                Some((send.probe.clone(), send.trace.clone(), probe.fate.clone()))
+            })
+            .collect();
+        if probes.is_empty() {
+            return false;
+        }
+        out.push(Effect::Collect {
+            lab: self.lab_name(),
+            stage: stage.name.clone(),
+            attempt: run.attempt,
+            probes,
+        });
+        true
+    }
+
+    pub(super) fn on_collected(&mut self, context: &Context, out: &mut Vec<Effect>) {
+        match self.working() {
+            Some(Step::Settling(index)) if self.all_settled() => {
+                if let Some(run) = self.run_mut() {
+                    run.settled = index;
+                }
+                self.send_next(context, out);
+            }
+            // A later probe would be judged by what an earlier one may or may not have done.
+            Some(Step::Settling(_)) => self.judge_stage(None, out),
+            Some(Step::Collecting) => self.review(out),
+            _ => self.looking = false,
+        }
+    }
+
+    /// Whether the fate of everything sent in this go is known.
+    fn all_settled(&self) -> bool {
+        let (Some(lab), Some(run)) = (self.current_lab(), self.run()) else {
+            return false;
+        };
+        let scope = Scope {
+            lab: &lab.name,
+            attempt: run.attempt,
+            settled: true,
+        };
+        let sent = run.probe_runs();
+        rows(&sent, self.facts(), scope)
+            .iter()
+            .take(sent.len())
+            .all(|row| row.fate.is_some())
+    }
+
+    /// Judges everything that the stage expects; `not_looked` says why access could not be reviewed.
+    pub(super) fn judge_stage(&mut self, not_looked: Option<&str>, out: &mut Vec<Effect>) {
+        let (Some(stage), Some(run)) = (self.current_stage().cloned(), self.run().cloned()) else {
+            return;
+        };
+        let lab = self.lab_name();
+        let occasion = Occasion {
+            time: self.now,
+            lab: &lab,
+            stage: &stage.name,
+            attempt: run.attempt,
+        };
+        let scope = Scope {
+            lab: &lab,
+            attempt: run.attempt,
+            settled: true,
+        };
+        let facts = self.facts.get(&lab).map_or(&[][..], Vec::as_slice);
+        let rows = rows(&run.probe_runs(), facts, scope);
+        let mut judgements = judge(occasion, &expectations(&stage, &run), &rows, facts);
+        judgements.extend(self.not_repeated(&stage, occasion));
+        let rights = access_expectations(&stage);
+        judgements.extend(judge_access(occasion, &rights, facts, not_looked));
+        for judgement in &judgements {
+            out.push(Effect::Journal(Box::new(Entry::Judgement(
+                judgement.clone(),
+            ))));
+        }
+        self.judgements = judgements;
+        self.conclude_stage(not_looked.is_some(), out);
+    }
+
+    /// Refuted wins over unproven, since it rests on facts. `blind` says that access could not be reviewed.
+    fn conclude_stage(&mut self, blind: bool, out: &mut Vec<Effect>) {
+        let of = |outcome: Outcome| {
+            self.judgements
+                .iter()
+                .filter(move |one| one.verdict.outcome == outcome)
+        };
+        let failures: Vec<StageFailure> = of(Outcome::Refuted)
+            .map(|one| StageFailure {
+                probe: one.probe.clone(),
+                reason: StageFailure::FATE.to_owned(),
+                text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
+                expected: one.expected.clone(),
+                observed: one.observed.clone(),
+                access: one.access.clone(),
+            })
+            .collect();
+        let reasons: Vec<OpenReason> = of(Outcome::Unproven)
+            .map(|one| OpenReason {
+                probe: one.probe.clone(),
+                reason: "evidence".to_owned(),
+                text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
+                environment: blind && one.access.is_some(),
+            })
+            .collect();
+        if !failures.is_empty() {
+            self.fail(failures, out);
+        } else if reasons.is_empty() {
+            self.pass(out);
+        } else {
+            self.phase = StagePhase::Unproven { reasons };
+            out.push(Effect::Checkpoint);
+        }
+    }
+}
+
+fn expectations(stage: &Stage, run: &StageRun) -> Vec<Expectation> {
+    stage
+        .probes
+        .iter()
+        .map(|probe| Expectation {
+            probe: probe.name.clone(),
+            trace: run
+                .sends
+                .iter()
+                .find(|send| send.probe == probe.name && !send.was_not_sent())
+                .map(|send| send.trace.clone()),
+            fate: probe.fate.clone(),
+            control: probe.control,
+        })
+        .collect()
+}
+
+fn sentence(claim: &str, because: Option<&str>) -> String {
+    match because {
+        Some(because) => format!("{claim} ({because})"),
+        None => claim.to_owned(),
+    }
+}

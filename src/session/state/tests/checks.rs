@@ -1,0 +1,102 @@
+//! What a stage checks besides fates.
+
+use super::*;
+use crate::lab::format::AccessFailure;
+
+fn failures(session: &Session) -> Vec<StageFailure> {
+    match &session.state.phase {
+        StagePhase::Failed { failures } => failures.clone(),
+        other => panic!("not failed: {other:?}"),
+    }
+}
+
+#[test]
+fn rights_are_reviewed_after_the_probes_and_judged() {
+    let mut session = Session::at("early");
+    let effects = session.say(Message::Next);
+    let kinds = kinds(&effects);
+    let place = |kind| kinds.iter().rposition(|one| *one == kind).unwrap();
+    assert!(place("collect") < place("review") && place("review") < place("judgement"));
+    assert_eq!(session.state.phase, StagePhase::Passed);
+}
+
+#[test]
+fn a_right_too_many_fails_the_stage_by_its_name() {
+    let mut session = Session::at("rights");
+    let right = access("create", false).expectation().right;
+    session.runner.rights.insert(right.clone());
+    session.say(Message::Next);
+    let failed = failures(&session);
+    let named = |right: Right| Failure::Access(AccessFailure { access: right });
+    assert!(failed[0].is(&named(right.clone())));
+    assert!(!failed[0].is(&named(access("list", false).expectation().right)));
+    assert!(failed[0].text.contains("more than it needs"));
+    session.runner.rights.clear();
+    session.say(Message::Next);
+    assert_eq!(session.state.phase, StagePhase::Passed);
+}
+
+#[test]
+fn a_review_that_could_not_be_made_is_never_a_failure() {
+    let mut session = Session::at("rights");
+    session.runner.review = Some(environment("no-answer"));
+    session.say(Message::Next);
+    let StagePhase::Unproven { reasons } = &session.state.phase else {
+        panic!("{:?}", session.state.phase)
+    };
+    assert!(reasons[0].environment && reasons[0].text.contains("no-answer happened"));
+    session.runner.review = None;
+    session.say(Message::Next);
+    assert_eq!(session.state.phase, StagePhase::Passed);
+}
+
+#[test]
+fn a_gate_that_must_fail_lets_the_probes_pass_only_when_it_does() {
+    let mut session = Session::at("stale");
+    session.say(Message::Next);
+    assert_eq!(failures(&session)[0].reason, "gate-opened");
+    assert!(session.state.run().unwrap().sends.is_empty());
+
+    session.runner.gate = Some(refusal("not-subscribed"));
+    session.say(Message::Next);
+    assert_eq!(failures(&session)[0].reason, "not-subscribed");
+
+    session.runner.gate = Some(refusal("invalid-sensor"));
+    session.say(Message::Next);
+    assert_eq!(session.state.phase, StagePhase::Passed);
+    assert_eq!(session.state.run().unwrap().sends.len(), 1);
+}
+
+#[test]
+fn an_event_of_before_that_is_handled_again_fails_the_stage() {
+    let mut session = Session::at("stale");
+    session.runner.gate = Some(refusal("invalid-sensor"));
+    let created = session
+        .state
+        .facts()
+        .iter()
+        .find(|fact| matches!(fact.observation, Observation::WorkflowCreated { .. }))
+        .cloned()
+        .unwrap();
+    let again = Fact {
+        seq: u64::MAX,
+        execution: Some("another".to_owned()),
+        ..created
+    };
+    session.raw(Message::Facts(vec![again]));
+    session.say(Message::Next);
+    assert!(failures(&session)[0].text.contains("2 Workflows"));
+}
+
+#[test]
+fn an_event_of_before_whose_consumer_was_not_read_since_is_unproven() {
+    let mut session = Session::at("stale");
+    session.runner.gate = Some(refusal("invalid-sensor"));
+    session.runner.unseen.insert("consumer".to_owned());
+    session.say(Message::Next);
+    assert!(
+        matches!(&session.state.phase, StagePhase::Unproven { reasons } if reasons.iter().any(|one| one.text.contains("not seen since"))),
+        "{:?}",
+        session.state.phase
+    );
+}

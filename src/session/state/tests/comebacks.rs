@@ -1,0 +1,221 @@
+//! What a learner sees after the process ended and came back.
+
+use super::*;
+use crate::evidence::journal::unresolved;
+use crate::session::Checkpoint;
+
+impl Session {
+    /// The process ends and comes back; answers what it did by itself.
+    fn restart(&mut self) -> Vec<Effect> {
+        let checkpoint = self.state.checkpoint();
+        self.restart_from(Some(checkpoint))
+    }
+
+    fn restart_from(&mut self, checkpoint: Option<Checkpoint>) -> Vec<Effect> {
+        let (state, effects) = State::resume(
+            checkpoint,
+            &self.runner.journal,
+            course(),
+            Timestamp::UNIX_EPOCH,
+        );
+        self.state = state;
+        effects
+    }
+
+    fn deliver(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            for message in self.runner.answer(effect) {
+                self.say(message);
+            }
+        }
+    }
+}
+
+fn interrupted(step: Step) -> StagePhase {
+    StagePhase::Interrupted { step }
+}
+
+#[test]
+fn a_request_that_did_arrive_is_found_and_judged() {
+    let mut session = Session::at("send");
+    let trace = session.until_silent_at_send();
+    // The request was made, and the process ended before its answer was read.
+    let fate = Fate::Applied;
+    let probe = probe("nested", fate.clone());
+    let attempt = session.state.attempt();
+    session
+        .runner
+        .send(testing::LAB, "send", attempt, &trace, &probe);
+    session
+        .runner
+        .journal
+        .retain(|entry| !matches!(entry, Entry::Fact(fact) if fact.trace.as_ref() == Some(&trace)));
+
+    let effects = session.restart();
+    assert_eq!(session.state.phase, interrupted(Step::Sending(0)));
+    assert_eq!(session.state.unresolved().len(), 1);
+    assert!(session.state.run().unwrap().sends[0].is_unresolved());
+    assert_eq!(kinds(&effects), ["journal", "collect", "checkpoint"]);
+    session.deliver(&effects);
+    assert_eq!(
+        session.state.phase,
+        interrupted(Step::Sending(0)),
+        "waits for the key"
+    );
+    assert_eq!(session.state.rows()[0].fate, Some(fate), "and was found");
+
+    let effects = session.say(Message::Next);
+    let sent = kinds(&effects)
+        .iter()
+        .filter(|kind| **kind == "send")
+        .count();
+    assert_eq!(sent, 1, "the other probe alone");
+    assert_eq!(session.state.phase, StagePhase::Passed);
+    assert!(unresolved(&session.runner.journal).is_empty());
+}
+
+#[test]
+fn a_request_that_never_arrived_stays_unproven_until_the_learner_sends_anew() {
+    let mut session = Session::at("send");
+    let trace = session.until_silent_at_send();
+    let effects = session.restart();
+    session.deliver(&effects);
+    for _ in 0..3 {
+        let effects = session.say(Message::Next);
+        assert!(!kinds(&effects).contains(&"send"), "looked up, not sent");
+        assert!(matches!(session.state.phase, StagePhase::Unproven { .. }));
+    }
+    session.say(Message::Retry);
+    assert_eq!(session.state.phase, StagePhase::Passed);
+    let sends = &session.state.run().unwrap().sends;
+    assert!(sends.iter().all(|send| send.trace != trace));
+    assert!(session.state.unresolved().is_empty());
+}
+
+#[test]
+fn a_look_up_under_way_is_given_up_when_the_learner_goes_on() {
+    let mut session = Session::at("send");
+    session.until_silent_at_send();
+    session.restart();
+    let effects = session.say(Message::Next);
+    assert_eq!(kinds(&effects)[0], "cancel");
+    let effects = session.say(Message::Next);
+    assert!(!kinds(&effects).contains(&"cancel"), "only once");
+}
+
+#[test]
+fn every_step_comes_back_as_interrupted() {
+    for (keys, step) in [(1, Step::Acting(0)), (2, Step::Gate), (3, Step::Sending(0))] {
+        let mut session = Session::at("send");
+        let mut messages = VecDeque::from([Message::Next]);
+        for _ in 0..keys {
+            let Some(message) = messages.pop_front() else {
+                break;
+            };
+            for effect in session.raw(message) {
+                let answers = session.runner.answer(&effect);
+                messages.extend(
+                    answers.into_iter().filter(
+                        |message| !matches!(message, Message::Gate(report) if !report.open),
+                    ),
+                );
+            }
+        }
+        session.restart();
+        assert_eq!(session.state.phase, interrupted(step));
+        assert!(session.state.footer().next.starts_with("continue: "));
+        session.say(Message::Next);
+        let ended = matches!(
+            session.state.phase,
+            StagePhase::Passed | StagePhase::Unproven { .. }
+        );
+        assert!(ended, "{step:?}: {:?}", session.state.phase);
+    }
+}
+
+#[test]
+fn a_passed_stage_comes_back_with_its_judgements_and_rows() {
+    let mut session = Session::at("send");
+    session.say(Message::Next);
+    let (rows, judgements) = (session.state.rows(), session.state.judgements().to_vec());
+    let effects = session.restart();
+    assert!(effects.is_empty(), "{effects:?}");
+    assert_eq!(session.state.rows(), rows);
+    assert_eq!(session.state.judgements(), judgements);
+    assert_eq!(session.state.phase, StagePhase::Passed);
+    session.say(Message::Next);
+    assert_eq!(session.state.stage_name(), "fix");
+}
+
+#[test]
+fn without_a_checkpoint_no_attempt_is_used_again() {
+    let mut session = Session::at("fix");
+    session.say(Message::Next);
+    let attempt = session.state.attempt();
+    session.restart_from(None);
+    assert_eq!(session.state.stage_name(), "order");
+    let kept = session.state.progress_of(testing::LAB).unwrap();
+    assert_eq!(kept.attempt, attempt + 1);
+    assert!(session.state.rows().iter().all(|row| row.trace.is_none()));
+}
+
+#[test]
+fn a_lab_or_stage_that_is_gone_is_said() {
+    let mut session = Session::at("fix");
+    let mut checkpoint = session.state.checkpoint();
+    checkpoint.stage = "elsewhere".to_owned();
+    session.restart_from(Some(checkpoint.clone()));
+    assert_eq!(session.state.lab_name(), testing::LAB);
+    assert_eq!(session.state.stage_name(), "read");
+    assert!(session.state.notice().unwrap().contains("elsewhere"));
+    checkpoint.lab = "nowhere".to_owned();
+    session.restart_from(Some(checkpoint));
+    assert_eq!(session.state.stage_name(), "order");
+    assert!(session.state.notice().unwrap().contains("nowhere"));
+}
+
+#[test]
+fn the_working_copy_of_a_fix_is_opened_again() {
+    let mut session = Session::at("fix");
+    assert_eq!(kinds(&session.restart()), ["open"]);
+}
+
+#[test]
+fn an_edited_manifest_is_applied_even_after_an_unproven_try() {
+    let mut session = Session::at("fix");
+    session.runner.unseen.insert("discarded".to_owned());
+    session.say(Message::Next);
+    assert_eq!(session.state.footer().next, "look again");
+    session.say(Message::Edited {
+        manifest: "sensor.yaml".to_owned(),
+    });
+    assert!(session.state.footer().next.starts_with("again: apply"));
+    session.runner.unseen.clear();
+    let effects = session.say(Message::Next);
+    assert!(kinds(&effects).contains(&"apply"));
+    assert_eq!(session.state.phase, StagePhase::Passed);
+}
+
+#[test]
+fn fingerprints_are_kept_by_object_and_go_back_with_the_snapshot() {
+    let mut lab = LabProgress::default();
+    let line = |name: &str, hash: &str| format!("v1 ConfigMap {name} uid {hash}");
+    lab.take_fingerprints(vec![line("a", "1"), line("b", "1")]);
+    lab.take_fingerprints(vec![line("b", "2")]);
+    assert_eq!(lab.fingerprints, [line("a", "1"), line("b", "2")]);
+
+    let mut session = Session::at("send");
+    session.here_fingerprints(vec![line("late", "1")]);
+    session.say(Message::GoTo {
+        lab: testing::LAB.to_owned(),
+        stage: 2,
+    });
+    let kept = session.state.progress_here().unwrap();
+    assert_eq!(kept.fingerprints, ["uid"], "as at the start of that stage");
+}
+
+impl Session {
+    fn here_fingerprints(&mut self, lines: Vec<String>) {
+        self.state.here_mut().take_fingerprints(lines);
+    }
+}
