@@ -3,6 +3,7 @@
 mod argo;
 pub mod cluster;
 pub mod exit;
+mod explain;
 mod inspect;
 mod learn;
 pub mod place;
@@ -43,6 +44,7 @@ const EXAMPLES: &str = "Examples:
   eventlab run filter-path        one lab without a screen, with its reference solution
   eventlab status                 where the session stands, and the webhook's real address
   eventlab report > report.md     the incident report
+  eventlab explain -f sensor.yaml --body '{…}'   why a Sensor passes or drops an event
   eventlab cluster start          the embedded cluster for kubectl in another terminal
 
 Exit codes: 0 all proven, 1 refuted or unproven, 2 usage or a bad file, 3 could not look, 4 internal, 130 interrupted.";
@@ -63,6 +65,8 @@ enum Command {
     Reset(learn::ResetArgs),
     /// Print the incident report
     Report(inspect::ReportArgs),
+    /// Say why a Sensor would pass or drop an event
+    Explain(explain::ExplainArgs),
     /// For authors of labs
     #[command(subcommand)]
     Lab(LabCommand),
@@ -151,6 +155,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Check) => learn::check(place).await,
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
+        Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Cluster(command)) => cluster::run(place, command).await,
         Some(Command::Argo(command)) => argo::run(command).await,

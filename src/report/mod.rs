@@ -1,7 +1,9 @@
 //! Incident report (Markdown), JSON and JUnit, from evidence alone.
 //!
 //! [`Report::new`] reads the journal's entries; [`markdown::render`] and [`json::render`] print the same report.
+//! [`explain`] follows one event through a Sensor.
 
+pub mod explain;
 pub mod json;
 pub mod markdown;
 

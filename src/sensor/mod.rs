@@ -2,6 +2,7 @@
 //!
 //! Called from above through `Filter::compile` and `Filter::evaluate`, `parameters` and `validate`.
 
+pub mod cases;
 pub mod conditions;
 mod context;
 mod data;

@@ -22,6 +22,7 @@ mod controllers_support;
 mod controllers_workflow;
 mod eventsource;
 mod executor;
+mod explain;
 mod kill_points;
 mod kubectl;
 mod lab_files;

@@ -17,7 +17,7 @@ const OTHER_FIELDS: [&str; 6] = [
     "loggingFields",
 ];
 /// Upstream's limit of a request body in bytes.
-const DEFAULT_PAYLOAD: u64 = 1 << 20;
+pub(super) const DEFAULT_PAYLOAD: u64 = 1 << 20;
 /// Larger limits are held down to this, since the bus takes less anyway.
 const MAX_PAYLOAD: u64 = 64 << 20;
 

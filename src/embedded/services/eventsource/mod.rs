@@ -7,6 +7,7 @@ mod form;
 mod http;
 mod json;
 mod path;
+pub mod payload;
 mod publish;
 mod webhook;
 
@@ -29,6 +30,48 @@ use crate::embedded::node::process::ServiceContext;
 
 /// Large request bodies that are in memory at once.
 const MAX_BODIES: usize = 32;
+
+/// What a webhook event of an EventSource does with a request before it becomes event data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intake {
+    /// The method it takes; empty where the EventSource names none.
+    pub method: String,
+    /// Largest body in bytes.
+    pub max_payload: u64,
+    /// What is added to every event.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Default for Intake {
+    /// POST, and upstream's limit of the body.
+    fn default() -> Self {
+        Self {
+            method: "POST".to_owned(),
+            max_payload: config::DEFAULT_PAYLOAD,
+            metadata: BTreeMap::new(),
+        }
+    }
+}
+
+/// The intake of an event of an EventSource object; `None` if the object has no such event.
+///
+/// # Errors
+/// Why the event cannot be served.
+pub fn intake(object: &serde_json::Value, event: &str) -> Result<Option<Intake>, String> {
+    let source = EventSource::parse(object).map_err(|error| error.to_string())?;
+    if let Some(refused) = source.refused.iter().find(|refused| refused.event == event) {
+        return Err(refused.reason.clone());
+    }
+    let found = source
+        .webhooks
+        .into_iter()
+        .find(|webhook| webhook.event == event);
+    Ok(found.map(|webhook| Intake {
+        method: webhook.method,
+        max_payload: webhook.max_payload,
+        metadata: webhook.metadata,
+    }))
+}
 
 /// Runs the service.
 #[must_use]

@@ -1,6 +1,5 @@
 //! One webhook event: from a request to the answer and the event data, in upstream's order of checks.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,21 +12,16 @@ use tokio::sync::{Mutex, Semaphore};
 use super::super::log::Logger;
 use super::super::metrics::Metric;
 use super::config::Webhook;
-use super::form;
-use super::json;
+use super::payload;
 use super::publish::Publisher;
 use crate::embedded::node::process::ContainerFiles;
 
-/// Largest form in bytes, as Go's form reader has it.
-const MAX_FORM: u64 = 10 << 20;
 /// Bodies up to this size need no permit.
 const SMALL_BODY: u64 = 64 << 10;
 /// A client that sends no piece of its body for so long is given up.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// What is still read of a body that is too large, so that the client gets to see the answer.
 const MAX_DRAIN: u64 = 4 << 20;
-/// What stands in the event instead of a credential.
-const MASKED: &[u8] = b"*** Masked Auth Secret ***";
 
 /// What a request is answered with.
 #[derive(Debug, PartialEq, Eq)]
@@ -142,31 +136,14 @@ impl Route {
         log: &Logger,
     ) -> Result<Vec<u8>, Reply> {
         let content = self.body(head, body, log).await?;
-        let mut data = b"{\"header\":".to_vec();
-        let headers = event_headers(&head.headers);
-        json::push_values(
-            &mut data,
-            headers
-                .iter()
-                .map(|(name, values)| (name.as_slice(), values.as_slice())),
-        );
-        data.extend_from_slice(b",\"body\":");
-        json::compact(&mut data, &content).map_err(|error| {
-            let error =
-                format!("json: error calling MarshalJSON for type *jsontext.Value: {error}");
+        payload::event_data(&head.headers, &content, &self.webhook.metadata).map_err(|error| {
             log.error(
                 "failed to construct the event payload",
                 &[("error", error.as_str().into())],
             );
             self.failed();
             Reply::new(400, error)
-        })?;
-        if !self.webhook.metadata.is_empty() {
-            data.extend_from_slice(b",\"metadata\":");
-            push_metadata(&mut data, &self.webhook.metadata);
-        }
-        data.push(b'}');
-        Ok(data)
+        })
     }
 
     async fn body(
@@ -176,8 +153,7 @@ impl Route {
         log: &Logger,
     ) -> Result<Vec<u8>, Reply> {
         if head.method == Method::GET {
-            let (values, _) = form::parse(head.uri.query().unwrap_or_default().as_bytes());
-            return Ok(values_json(&values));
+            return Ok(payload::query_content(head.uri.query().unwrap_or_default()));
         }
         if head.method != Method::POST {
             let error = format!("unsupoorted method: {}", head.method);
@@ -185,11 +161,7 @@ impl Route {
             self.failed();
             return Err(Reply::new(400, error));
         }
-        let content_type = head
-            .headers
-            .get(header::CONTENT_TYPE)
-            .map_or(&b""[..], |value| value.as_bytes());
-        if content_type.trim_ascii() == b"application/x-www-form-urlencoded" {
+        if payload::is_form(&head.headers) {
             return self.form(head, body, log).await;
         }
         read(body, self.webhook.max_payload).await.map_err(|error| {
@@ -209,16 +181,14 @@ impl Route {
             self.failed_twice("failed to parse form data", error, log);
             Reply::twice(500, error)
         };
-        let text = read(body, MAX_FORM).await.map_err(|error| match error {
-            BodyError::TooLarge => fail("http: POST too large"),
-            BodyError::Broken => fail(&error.to_string()),
-        })?;
-        let (values, error) = form::parse(&text);
-        let (_, query_error) = form::parse(head.uri.query().unwrap_or_default().as_bytes());
-        match error.or(query_error) {
-            Some(error) => Err(fail(&error)),
-            None => Ok(values_json(&values)),
-        }
+        let text = read(body, payload::MAX_FORM)
+            .await
+            .map_err(|error| match error {
+                BodyError::TooLarge => fail("http: POST too large"),
+                BodyError::Broken => fail(&error.to_string()),
+            })?;
+        payload::form_content(&text, head.uri.query().unwrap_or_default())
+            .map_err(|error| fail(&error))
     }
 
     /// Upstream counts and logs an error of the body where it happens, and once more where it is handed on.
@@ -266,66 +236,6 @@ impl Route {
             Reply::new(500, "failed to record event")
         }
     }
-}
-
-fn values_json(values: &form::Values) -> Vec<u8> {
-    let mut out = Vec::new();
-    json::push_values(
-        &mut out,
-        values
-            .iter()
-            .map(|(name, values)| (name.as_slice(), values.as_slice())),
-    );
-    out
-}
-
-fn push_metadata(out: &mut Vec<u8>, metadata: &BTreeMap<String, String>) {
-    for (index, (key, value)) in metadata.iter().enumerate() {
-        out.push(if index == 0 { b'{' } else { b',' });
-        json::push_string(out, key.as_bytes());
-        out.push(b':');
-        json::push_string(out, value.as_bytes());
-    }
-    out.push(b'}');
-}
-
-/// The headers as Go hands them on: canonical names, without those that Go takes out, credentials masked.
-fn event_headers(headers: &HeaderMap) -> BTreeMap<Vec<u8>, Vec<Vec<u8>>> {
-    let chunked = headers.contains_key(header::TRANSFER_ENCODING);
-    let mut event = BTreeMap::<Vec<u8>, Vec<Vec<u8>>>::new();
-    for (name, value) in headers {
-        let dropped = *name == header::HOST
-            || *name == header::TRANSFER_ENCODING
-            || (chunked && (*name == header::CONTENT_LENGTH || *name == header::TRAILER));
-        if !dropped {
-            event
-                .entry(canonical(name.as_str()))
-                .or_default()
-                .push(value.as_bytes().trim_ascii().to_vec());
-        }
-    }
-    if let Some(values) = event.get_mut(&b"Authorization"[..])
-        && values.first().is_some_and(|value| !value.is_empty())
-    {
-        *values = vec![MASKED.to_vec()];
-    }
-    event
-}
-
-/// `x-order-id` as `X-Order-Id`.
-fn canonical(name: &str) -> Vec<u8> {
-    let mut upper = true;
-    name.bytes()
-        .map(|byte| {
-            let cased = if upper {
-                byte.to_ascii_uppercase()
-            } else {
-                byte.to_ascii_lowercase()
-            };
-            upper = byte == b'-';
-            cased
-        })
-        .collect()
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! CloudEvents as they stand on the bus.
+//! CloudEvents as they stand on the bus, and in log lines. From above: [`decode`], [`describe`].
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -23,8 +23,11 @@ struct Wire<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// Reads a message; the error says why it is no CloudEvent.
-pub(super) fn decode(payload: &[u8]) -> Result<Event, String> {
+/// Reads a message.
+///
+/// # Errors
+/// Why it is no CloudEvent.
+pub fn decode(payload: &[u8]) -> Result<Event, String> {
     let wire: Wire<'_> = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
     let data = match (wire.data_base64, wire.data) {
         (Some(text), _) => Some(
@@ -48,7 +51,8 @@ pub(super) fn decode(payload: &[u8]) -> Result<Event, String> {
 }
 
 /// The event as it stands in Argo's discard lines.
-pub(super) fn describe(event: &Event) -> String {
+#[must_use]
+pub fn describe(event: &Event) -> String {
     let time = event.time.map_or_else(
         || "0001-01-01T00:00:00Z".to_owned(),
         |time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),

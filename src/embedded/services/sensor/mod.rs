@@ -4,7 +4,7 @@
 
 mod action;
 mod bucket;
-mod cloud_event;
+pub mod cloud_event;
 mod connection;
 mod election;
 mod k8s;

@@ -1,0 +1,165 @@
+//! The first step: what the webhook EventSource makes of a POST request.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use serde_json::json;
+
+use super::{IntakeStep, LogLine};
+use crate::embedded::services::eventsource::Intake;
+use crate::embedded::services::eventsource::payload;
+
+const LOGGER: &str = "argo-events.eventsource";
+
+/// A POST request as a client sends it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// A request with the headers given as `Name: value`, and those that every request with a body has.
+    ///
+    /// # Errors
+    /// A header that is none.
+    pub fn new(
+        headers: &[String],
+        content_type: Option<&str>,
+        body: Vec<u8>,
+    ) -> Result<Self, String> {
+        let mut map = HeaderMap::new();
+        for text in headers {
+            let wrong = || format!("--header {text:?} is no header; write it as `Name: value`");
+            let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+            let name = HeaderName::try_from(name.trim()).map_err(|_| wrong())?;
+            let value = HeaderValue::from_bytes(value.trim().as_bytes()).map_err(|_| wrong())?;
+            map.append(name, value);
+        }
+        if let Some(text) = content_type {
+            let value = HeaderValue::from_bytes(text.trim().as_bytes())
+                .map_err(|_| format!("--content-type {text:?} is no header value"))?;
+            map.insert(header::CONTENT_TYPE, value);
+        }
+        map.entry(header::CONTENT_TYPE)
+            .or_insert(HeaderValue::from_static("application/json"));
+        map.entry(header::CONTENT_LENGTH)
+            .or_insert(HeaderValue::from(body.len()));
+        Ok(Self { headers: map, body })
+    }
+}
+
+/// What became of a request: the event data, or the lines and the advice of its refusal.
+pub(super) enum Taken {
+    Data(IntakeStep, Vec<u8>),
+    Refused(IntakeStep, Vec<LogLine>, Vec<String>),
+}
+
+/// Takes a request in, in the EventSource's order of checks. The bearer check is left out: no token is known here.
+pub(super) fn take(request: &Request, intake: &Intake) -> Taken {
+    if intake.method != "POST" {
+        let text = "http method does not match";
+        let hint = format!(
+            "the EventSource takes {:?} and the request is a POST; set its `method: POST`",
+            intake.method
+        );
+        return refused(
+            400,
+            text,
+            vec![LogLine::new("info", LOGGER, text, &[])],
+            hint,
+        );
+    }
+    let content = match content(request, intake) {
+        Ok(content) => content,
+        Err(refused) => return refused,
+    };
+    match payload::event_data(&request.headers, &content, &intake.metadata) {
+        Ok(data) => Taken::Data(
+            IntakeStep {
+                status: 200,
+                response: "success".to_owned(),
+            },
+            data,
+        ),
+        Err(error) => {
+            let line = line("failed to construct the event payload", &error);
+            refused(400, &error, vec![line], not_json(request))
+        }
+    }
+}
+
+fn content(request: &Request, intake: &Intake) -> Result<Vec<u8>, Taken> {
+    let (form, size) = (
+        payload::is_form(&request.headers),
+        request.body.len() as u64,
+    );
+    let limit = if form {
+        payload::MAX_FORM
+    } else {
+        intake.max_payload
+    };
+    if size <= limit && !form {
+        return Ok(request.body.clone());
+    }
+    let (status, message, error, hint) = if size <= limit {
+        match payload::form_content(&request.body, "") {
+            Ok(content) => return Ok(content),
+            Err(error) => (
+                500,
+                "failed to parse form data",
+                error,
+                "percent-encode the form's names and values".to_owned(),
+            ),
+        }
+    } else if form {
+        let error = "http: POST too large".to_owned();
+        (
+            500,
+            "failed to parse form data",
+            error,
+            too_large(size, limit),
+        )
+    } else {
+        let error = "failed to parse request body, http: request body too large".to_owned();
+        (
+            400,
+            "failed to read request body",
+            error,
+            too_large(size, limit),
+        )
+    };
+    let lines = vec![line(message, &error), line("failed to get body", &error)];
+    // Upstream writes these errors twice into one answer.
+    Err(refused(status, &error.repeat(2), lines, hint))
+}
+
+fn refused(status: u16, response: &str, lines: Vec<LogLine>, hint: String) -> Taken {
+    let step = IntakeStep {
+        status,
+        response: response.to_owned(),
+    };
+    Taken::Refused(step, lines, vec![hint])
+}
+
+fn line(message: &str, error: &str) -> LogLine {
+    LogLine::new("error", LOGGER, message, &[("error", json!(error))])
+}
+
+fn too_large(size: u64, limit: u64) -> String {
+    format!(
+        "the body has {size} bytes and {limit} are taken; send less, or raise `maxPayloadSize` of the EventSource"
+    )
+}
+
+fn not_json(request: &Request) -> String {
+    let looks_like_form = !request.body.starts_with(b"{") && request.body.contains(&b'=');
+    if request.body.is_empty() {
+        "the body is empty; send JSON".to_owned()
+    } else if looks_like_form {
+        "send JSON, or a form with exactly `Content-Type: application/x-www-form-urlencoded`"
+            .to_owned()
+    } else {
+        "correct the JSON of the body: every content type but a form's is read as JSON".to_owned()
+    }
+}
