@@ -11,8 +11,18 @@ use serde::de::DeserializeOwned;
 use super::apply::MANIFEST_ANNOTATION;
 use super::manifest::text;
 use super::{Cluster, LookError, Manifest};
-use crate::evidence::Right;
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
+
+/// What an access review asks of a service account of the lab's namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessQuestion<'a> {
+    pub account: &'a str,
+    pub verb: &'a str,
+    /// Empty for the core group.
+    pub group: &'a str,
+    /// Plural, with its subresource where there is one: `pods/exec`.
+    pub resource: &'a str,
+}
 
 /// The API server's answer to an access review.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,12 +39,12 @@ impl Cluster {
     ///
     /// # Errors
     /// [`LookError::Api`] when the review could not be made.
-    pub async fn review(&self, right: &Right) -> Result<AccessReview, LookError> {
+    pub async fn review(&self, asked: AccessQuestion<'_>) -> Result<AccessReview, LookError> {
         let api: Api<SubjectAccessReview> = Api::all(self.client().clone());
         let answer = api
-            .create(&PostParams::default(), &question(right, self.namespace()))
+            .create(&PostParams::default(), &question(asked, self.namespace()))
             .await
-            .map_err(LookError::api("review the access", right.to_string()))?;
+            .map_err(LookError::api("review the access of", asked.account))?;
         Ok(answer
             .status
             .map(|status| AccessReview {
@@ -95,16 +105,16 @@ impl Cluster {
     }
 }
 
-fn question(right: &Right, namespace: &str) -> SubjectAccessReview {
-    let (resource, subresource) = match right.resource.split_once('/') {
+fn question(asked: AccessQuestion<'_>, namespace: &str) -> SubjectAccessReview {
+    let (resource, subresource) = match asked.resource.split_once('/') {
         Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
-        None => (right.resource.as_str(), None),
+        None => (asked.resource, None),
     };
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
             user: Some(format!(
                 "system:serviceaccount:{namespace}:{}",
-                right.account
+                asked.account
             )),
             groups: Some(vec![
                 "system:serviceaccounts".to_owned(),
@@ -113,8 +123,8 @@ fn question(right: &Right, namespace: &str) -> SubjectAccessReview {
             ]),
             resource_attributes: Some(ResourceAttributes {
                 namespace: Some(namespace.to_owned()),
-                verb: Some(right.verb.clone()),
-                group: Some(right.group.clone()),
+                verb: Some(asked.verb.to_owned()),
+                group: Some(asked.group.to_owned()),
                 resource: Some(resource.to_owned()),
                 subresource,
                 ..ResourceAttributes::default()

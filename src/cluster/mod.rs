@@ -18,7 +18,7 @@ use kube::Client;
 
 use crate::embedded::bus::Bus;
 
-pub use access::AccessReview;
+pub use access::{AccessQuestion, AccessReview};
 pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
 pub use bus::{BusMessage, BusView};
 pub use ledger::{AttemptRow, EffectRow, LedgerView};

@@ -17,7 +17,7 @@ use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
 use super::{fault, gate, looking, sending};
-use crate::cluster::{ApplyError, Cluster, Manifest, RewindError, SendError};
+use crate::cluster::{AccessQuestion, ApplyError, Cluster, Manifest, RewindError, SendError};
 use crate::evidence::{ProbeRun, Right};
 use crate::kinds;
 use crate::lab::{Action, Catalog, GateMode, Probe};
@@ -383,7 +383,7 @@ impl Worker {
         let mut seen = Vec::new();
         let mut failed = None;
         for right in rights {
-            match self.cluster.review(right).await {
+            match self.cluster.review(question(right)).await {
                 Ok(review) => {
                     seen.push(facts::access(
                         place,
@@ -424,6 +424,15 @@ fn keeps_going(effect: &Effect) -> bool {
         effect,
         Effect::Snapshot { .. } | Effect::Rewind { .. } | Effect::Reset { .. }
     )
+}
+
+fn question(right: &Right) -> AccessQuestion<'_> {
+    AccessQuestion {
+        account: &right.account,
+        verb: &right.verb,
+        group: &right.group,
+        resource: &right.resource,
+    }
 }
 
 fn gate_timeout(report: &GateReport) -> StepError {

@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use eventlab::cluster::{Cluster, Host, Manifest, RewindError};
+use eventlab::cluster::{AccessQuestion, Cluster, Host, Manifest, RewindError};
 use eventlab::embedded::bus::Bus;
-use eventlab::evidence::Right;
 use futures::future::BoxFuture;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 
@@ -36,12 +35,17 @@ fn cluster(lab: &Lab) -> Cluster {
     Cluster::embedded(lab.admin(), "lab", Arc::new(NoHost))
 }
 
-fn right(account: &str, verb: &str, group: &str, resource: &str) -> Right {
-    Right {
-        account: account.to_owned(),
-        verb: verb.to_owned(),
-        group: group.to_owned(),
-        resource: resource.to_owned(),
+fn right<'a>(
+    account: &'a str,
+    verb: &'a str,
+    group: &'a str,
+    resource: &'a str,
+) -> AccessQuestion<'a> {
+    AccessQuestion {
+        account,
+        verb,
+        group,
+        resource,
     }
 }
 
@@ -70,8 +74,8 @@ async fn apply(cluster: &Cluster, file: &str, documents: &[String]) {
     cluster.withdraw_grants(file, &own).await.unwrap();
 }
 
-async fn may(cluster: &Cluster, right: &Right) -> bool {
-    cluster.review(right).await.unwrap().allowed
+async fn may(cluster: &Cluster, asked: AccessQuestion<'_>) -> bool {
+    cluster.review(asked).await.unwrap().allowed
 }
 
 #[tokio::test]
@@ -79,13 +83,13 @@ async fn a_review_tells_the_right_from_its_neighbours() {
     let lab = Lab::new().await;
     let cluster = cluster(&lab);
     let create = right("order-sensor", "create", "argoproj.io", "workflows");
-    assert!(!may(&cluster, &create).await);
+    assert!(!may(&cluster, create).await);
     let grants = [
         role("submit", CREATE),
         binding("submit", "Role", "submit", "order-sensor"),
     ];
     apply(&cluster, "submit.yaml", &grants).await;
-    assert!(may(&cluster, &create).await);
+    assert!(may(&cluster, create).await);
     for other in [
         right("order-runner", "create", "argoproj.io", "workflows"),
         right("order-sensor", "delete", "argoproj.io", "workflows"),
@@ -93,7 +97,7 @@ async fn a_review_tells_the_right_from_its_neighbours() {
         right("order-sensor", "create", "argoproj.io", "workflows/status"),
         right("order-sensor", "create", "", "pods/exec"),
     ] {
-        assert!(!may(&cluster, &other).await, "{other}");
+        assert!(!may(&cluster, other).await, "{other:?}");
     }
 }
 
@@ -108,7 +112,7 @@ async fn a_grant_by_name_is_not_the_right_to_create() {
     ];
     apply(&cluster, "submit.yaml", &grants).await;
     let create = right("order-sensor", "create", "argoproj.io", "workflows");
-    assert!(!may(&cluster, &create).await);
+    assert!(!may(&cluster, create).await);
 }
 
 #[tokio::test]
@@ -133,7 +137,7 @@ async fn a_grant_that_left_its_file_is_withdrawn_and_others_stay() {
     let everything = [submit[0].clone(), submit[1].clone(), admin];
     apply(&cluster, "submit.yaml", &everything).await;
     let secrets = right("order-sensor", "get", "", "secrets");
-    assert!(may(&cluster, &secrets).await);
+    assert!(may(&cluster, secrets).await);
     // Somebody else's, without the lab's label.
     let foreign: RoleBinding = serde_json::from_value(serde_json::json!({
         "metadata": {"name": "foreign", "annotations": {"eventlab.dev/manifest": "submit.yaml"}},
@@ -147,11 +151,11 @@ async fn a_grant_that_left_its_file_is_withdrawn_and_others_stay() {
         .unwrap();
 
     apply(&cluster, "submit.yaml", &submit).await;
-    assert!(!may(&cluster, &secrets).await);
+    assert!(!may(&cluster, secrets).await);
     assert!(
         may(
             &cluster,
-            &right("order-runner", "create", "argoproj.io", "workflows")
+            right("order-runner", "create", "argoproj.io", "workflows")
         )
         .await
     );
