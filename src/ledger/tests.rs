@@ -147,6 +147,8 @@ fn check_then_write_can_race() {
         quick
             .apply(&order("o-1", 4200, "quick"), Mode::CheckThenWrite)
             .unwrap();
+        // All attempts are read in one page below.
+        std::thread::sleep(Duration::from_millis(5));
     }
     racing.join().unwrap().unwrap();
     let effects = reader.effects(0, 10).unwrap().items;

@@ -53,6 +53,26 @@ fn duplicates_fails_untouched_and_passes_with_its_solution() {
 }
 
 #[test]
+fn regex_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("regex");
+}
+
+#[test]
+fn type_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("type");
+}
+
+#[test]
+fn operator_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("operator");
+}
+
+#[test]
+fn rbac_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("rbac");
+}
+
+#[test]
 fn the_report_of_a_played_lab_is_complete_and_says_what_is_not_proven() {
     let state = tempfile::tempdir().unwrap();
     let run = eventlab(&state, &["run", "filter-path", "--keep"]);
