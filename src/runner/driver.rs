@@ -21,7 +21,7 @@ use crate::evidence::{Entry, Fact};
 use crate::lab::Catalog;
 use crate::session::files::Opened;
 use crate::session::files::WorkingCopies;
-use crate::session::{Context, Effect, FilesError, Message, SessionFiles, State};
+use crate::session::{Context, Effect, FilesError, Message, SessionFiles, StagePhase, State, Step};
 
 /// Why a session cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -242,7 +242,17 @@ impl Driver {
     }
 
     /// How the cluster differs from what this lab had applied.
+    ///
+    /// A difference that this session was about to make is none: what was cut off is done again.
     async fn drift(&self, cluster: &Cluster) -> Vec<String> {
+        if let StagePhase::Interrupted { step } = self.state.phase()
+            && matches!(
+                step,
+                Step::Applying | Step::Reapplying | Step::Rewinding | Step::Resetting
+            )
+        {
+            return Vec::new();
+        }
         let applied = self
             .state
             .progress_here()
