@@ -1,9 +1,11 @@
 //! Working copies: the manifests that the learner edits, under their own names below `manifests/`.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 use super::error::FilesError;
 
@@ -48,11 +50,20 @@ impl WorkingCopies {
     /// A name that leads out, or a directory that cannot be written.
     pub fn open(&self, manifest: &str, original: &str) -> Result<PathBuf, FilesError> {
         let path = self.path(manifest)?;
+        let failed = |error| FilesError::io("write the working copy", &path, error);
         if path.exists() {
             return Ok(path);
         }
-        self.write(manifest, original)?;
-        Ok(path)
+        // A copy that was written meanwhile is the learner's, and stays.
+        match self
+            .written_beside(&path, original)
+            .map_err(failed)?
+            .persist_noclobber(&path)
+        {
+            Ok(_) => Ok(path),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(path),
+            Err(error) => Err(failed(error.error)),
+        }
     }
 
     /// Replaces the working copy.
@@ -62,25 +73,22 @@ impl WorkingCopies {
     pub fn write(&self, manifest: &str, text: &str) -> Result<(), FilesError> {
         let path = self.path(manifest)?;
         let failed = |error| FilesError::io("write the working copy", &path, error);
+        let file = self.written_beside(&path, text).map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// A temporary file (0600) with the text, in the folder of the copy (0700); two writers never share one.
+    fn written_beside(&self, path: &Path, text: &str) -> io::Result<NamedTempFile> {
         let parent = path.parent().unwrap_or(&self.dir);
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(parent)
-            .map_err(failed)?;
-        let mut temporary = path.clone().into_os_string();
-        temporary.push(".new");
-        let temporary = PathBuf::from(temporary);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)
-            .map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        fs::rename(&temporary, &path).map_err(failed)
+            .create(parent)?;
+        let mut file = NamedTempFile::new_in(parent)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        Ok(file)
     }
 
     /// The text of a working copy; `None` when there is none.
