@@ -21,10 +21,10 @@ use crate::cluster::{AccessQuestion, ApplyError, Cluster, Manifest, RewindError,
 use crate::evidence::{ProbeRun, Right};
 use crate::kinds;
 use crate::lab::{Action, Catalog, GateMode, Probe};
-use crate::session::NO_SNAPSHOT;
 use crate::session::files::WorkingCopies;
 use crate::session::message::{GateReport, SendOutcome, StepError};
 use crate::session::{Effect, Message};
+use crate::session::{NO_SNAPSHOT, uses_working_copy};
 
 /// How long a session waits before it says "could not see".
 #[derive(Clone, Copy, Debug)]
@@ -211,7 +211,7 @@ impl Worker {
     ) -> Result<Vec<String>, StepError> {
         let mut manifests = Vec::new();
         for file in files {
-            let text = self.text(file)?;
+            let text = self.text(lab, stage, file)?;
             manifests
                 .extend(Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?);
         }
@@ -240,8 +240,16 @@ impl Worker {
         Ok(fingerprints)
     }
 
-    /// The working copy, else the lab's own text.
-    fn text(&self, file: &str) -> Result<String, StepError> {
+    /// The working copy from the stage on that edits it, else the lab's own text.
+    fn text(&self, lab: &str, stage: &str, file: &str) -> Result<String, StepError> {
+        let edited = self
+            .catalog
+            .lab(lab)
+            .is_ok_and(|lab| uses_working_copy(lab, stage, file));
+        if !edited {
+            let original = self.catalog.manifest(file).map(str::to_owned);
+            return original.map_err(|error| refused(error.to_string()));
+        }
         match self.copies.read(file) {
             Ok(Some(text)) => Ok(text),
             Ok(None) => {
