@@ -110,9 +110,30 @@ pub enum Reason {
     Conflict,
     /// effect: the Workflow ended and the ledger has no row of this arrival.
     NoEffect,
+    /// run: nobody knows whether the work was done at the destination; the run did not try again.
+    Unresolved,
+    /// run: another run holds the claim.
+    Busy,
+    /// run: the destination certainly did nothing.
+    NotWritten,
+    /// run: the claim was not this run's any more, so that it wrote nothing.
+    StaleOwner,
 }
 
 impl Reason {
+    /// Whether a run that ends with it ends badly, too: somebody has to look.
+    #[must_use]
+    pub fn fails_the_run(self) -> bool {
+        matches!(
+            self,
+            Reason::Conflict
+                | Reason::Unresolved
+                | Reason::Busy
+                | Reason::NotWritten
+                | Reason::StaleOwner
+        )
+    }
+
     /// The reason in a few words, as a cell shows it.
     #[must_use]
     pub fn text(self) -> &'static str {
@@ -136,6 +157,10 @@ impl Reason {
             Reason::Duplicate => "duplicate",
             Reason::Conflict => "conflict",
             Reason::NoEffect => "no effect",
+            Reason::Unresolved => "unresolved",
+            Reason::Busy => "busy",
+            Reason::NotWritten => "not written",
+            Reason::StaleOwner => "stale owner",
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::bundled;
-use super::format::Lab;
+use super::format::{Lab, Stage};
 use super::lint;
 
 /// A lab file or manifest may be this long.
@@ -115,10 +115,11 @@ impl Catalog {
     ) -> Result<Self, LabError> {
         let mut labs = Vec::new();
         for (file, text) in files {
-            let lab: Lab = serde_yaml::from_str(&text).map_err(|error| LabError::Format {
+            let mut lab: Lab = serde_yaml::from_str(&text).map_err(|error| LabError::Format {
                 file: file.clone(),
                 message: error.to_string(),
             })?;
+            lab.stages.iter_mut().for_each(Stage::expand_copies);
             let findings = lint::lint(&lab, &manifests);
             if !findings.is_empty() {
                 return Err(LabError::Lint { file, findings });

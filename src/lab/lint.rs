@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::action::Action;
 use super::format::{Failure, GateMode, Lab, Stage, StageKind, WrongFix};
 
 /// Findings of a lab, one sentence each; empty when it holds.
@@ -47,6 +48,8 @@ fn lint_stage(lab: &Lab, stage: &Stage, manifests: &BTreeMap<String, String>) ->
     {
         findings.push(format!("there is no manifest `{file}`"));
     }
+    lint_actions(stage, manifests, &mut findings);
+    lint_orders(stage, &mut findings);
     let mut probes = BTreeSet::new();
     for probe in &stage.probes {
         if !is_label(&probe.name) {
@@ -66,6 +69,50 @@ fn lint_stage(lab: &Lab, stage: &Stage, manifests: &BTreeMap<String, String>) ->
     lint_kind(lab, stage, &mut findings);
     lint_fix(stage, manifests, &mut findings);
     findings
+}
+
+/// States that a claim can be awaited in or checked for.
+const CLAIM_STATES: [&str; 5] = ["processing", "completed", "unresolved", "failed", "none"];
+
+fn lint_actions(stage: &Stage, manifests: &BTreeMap<String, String>, findings: &mut Vec<String>) {
+    let of_probes = stage.probes.iter().flat_map(|probe| &probe.before);
+    for action in stage.before.iter().chain(of_probes) {
+        match action {
+            Action::Run { file, ends, .. } => {
+                if !manifests.contains_key(file) {
+                    findings.push(format!("there is no manifest `{file}`"));
+                }
+                if !["Succeeded", "Failed", "Error"].contains(&ends.as_str()) {
+                    findings.push(format!("a Workflow does not end `{ends}`"));
+                }
+            }
+            Action::Await { claim, .. } if !CLAIM_STATES.contains(&claim.as_str()) => {
+                findings.push(format!("a claim has no state `{claim}`"));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn lint_orders(stage: &Stage, findings: &mut Vec<String>) {
+    let mut names = BTreeSet::new();
+    for check in &stage.orders {
+        if !names.insert(check.name.as_str()) {
+            findings.push(format!("order check `{}` is there twice", check.name));
+        }
+        let asks = check.effects.is_some()
+            || check.effects_at_least.is_some()
+            || check.records.is_some()
+            || check.claim.is_some();
+        if !asks {
+            findings.push(format!("order check `{}` asks for nothing", check.name));
+        }
+        if let Some(claim) = &check.claim
+            && !CLAIM_STATES.contains(&claim.as_str())
+        {
+            findings.push(format!("a claim has no state `{claim}`"));
+        }
+    }
 }
 
 fn lint_checks(lab: &Lab, stage: &Stage, findings: &mut Vec<String>) {
@@ -191,7 +238,9 @@ fn lint_failure(stage: &Stage, wrong: &WrongFix, findings: &mut Vec<String>) {
                     "wrong fix `{}` names no probe `{}` of this stage",
                     wrong.name, failure.probe
                 )),
-                Some(probe) if probe.fate == failure.observed => {
+                Some(probe)
+                    if probe.fate == failure.observed || probe.or.contains(&failure.observed) =>
+                {
                     findings.push(format!(
                         "wrong fix `{}` has the expected fate of `{}`, so nothing would fail",
                         wrong.name, failure.probe
@@ -209,6 +258,14 @@ fn lint_failure(stage: &Stage, wrong: &WrongFix, findings: &mut Vec<String>) {
                 findings.push(format!(
                     "wrong fix `{}` names no access check `{}` of this stage",
                     wrong.name, failure.access
+                ));
+            }
+        }
+        Failure::Order(failure) => {
+            if !stage.orders.iter().any(|check| check.name == failure.order) {
+                findings.push(format!(
+                    "wrong fix `{}` names no order check `{}` of this stage",
+                    wrong.name, failure.order
                 ));
             }
         }

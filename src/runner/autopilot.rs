@@ -342,6 +342,7 @@ fn wanted(failure: &Failure) -> String {
     match failure {
         Failure::Probe(probe) => format!("{} being {:?}", probe.probe, probe.observed),
         Failure::Gate(gate) => format!("gate {}", gate.gate),
+        Failure::Order(order) => format!("order check {}", order.order),
         Failure::Access(access) => format!("access to {}", access.access),
     }
 }
