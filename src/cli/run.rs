@@ -11,8 +11,9 @@ use serde_json::json;
 use super::exit::{Exit, Failure};
 use super::place::Place;
 use super::start;
-use crate::evidence::Outcome;
+use crate::evidence::{MatrixLine, Outcome};
 use crate::lab::{Catalog, GUIDE, Lab};
+use crate::report::matrix;
 use crate::runner::autopilot::{self, Played, Progress, StageEnd, Tries};
 use crate::runner::work::Patience;
 
@@ -34,7 +35,8 @@ pub enum Format {
 /// Arguments of `run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// Labs to run, in this order; `guide` stands for the labs of the guided course (default: all that are there)
+    /// Labs to run, in this order; `guide` stands for the labs of the guided course; `matrix` ends with its table
+    /// (default: all that are there)
     #[arg(value_name = "LAB")]
     pub names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
@@ -121,7 +123,11 @@ async fn play(
             () = interrupt() => { interrupted = true; break; }
         };
         match played {
-            Ok(played) => {
+            Ok(mut played) => {
+                if let Some(lines) = started.driver.state().matrix().filter(|_| lab.matrix) {
+                    print_matrix(&lines, format);
+                    played.refuted.extend(broken_lines(&lines, &played));
+                }
                 print_lab(lab, &played, format);
                 total.refuted.extend(played.refuted);
                 total.unproven.extend(played.unproven);
@@ -236,6 +242,33 @@ fn print_progress(progress: &Progress, format: Format) {
             Format::Json,
         ) => {
             line(&json!({"lab": lab, "wrong-fix": name, "why": why, "fails-as-it-must": end.is_ok(), "because": end.as_ref().err()}).to_string());
+        }
+    }
+}
+
+/// Lines of the matrix that do not hold although their stage passed.
+fn broken_lines(lines: &[MatrixLine], played: &Played) -> Vec<String> {
+    lines
+        .iter()
+        .filter(|line| line.passed && !line.holds() && played.proven())
+        .map(|line| {
+            format!(
+                "matrix: {}: {} orders, {} effects, {} unresolved still",
+                line.title, line.orders, line.effects, line.open
+            )
+        })
+        .collect()
+}
+
+fn print_matrix(lines: &[MatrixLine], format: Format) {
+    match format {
+        Format::Text => line(&matrix::text(lines)),
+        Format::Json => {
+            let rows: Vec<_> = lines
+                .iter()
+                .map(|line| json!({"line": line, "holds": line.holds()}))
+                .collect();
+            line(&json!({"matrix": rows}).to_string());
         }
     }
 }

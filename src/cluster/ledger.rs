@@ -121,6 +121,13 @@ pub struct Books {
 }
 
 impl Books {
+    /// How many runs of an order and action left a row.
+    #[must_use]
+    pub fn attempts_of(&self, order: &str, action: &str) -> u64 {
+        let of = |row: &&AttemptRow| row.order_id == order && row.action == action;
+        self.attempts.iter().filter(of).count() as u64
+    }
+
     /// How many effects an order and action has.
     #[must_use]
     pub fn effects_of(&self, order: &str, action: &str) -> u64 {

@@ -73,6 +73,8 @@ pub enum Observation {
     OrderState {
         order: String,
         action: String,
+        /// Runs that left a row, whatever their outcome.
+        attempts: u64,
         effects: u64,
         /// Entries at the destination; absent where there is no destination.
         records: Option<u64>,

@@ -14,6 +14,7 @@ pub struct OrderExpectation {
     pub name: String,
     pub order: String,
     pub action: String,
+    pub attempts: Option<u64>,
     pub effects: Option<u64>,
     pub effects_at_least: Option<u64>,
     pub records: Option<u64>,
@@ -23,6 +24,7 @@ pub struct OrderExpectation {
 
 /// What was seen of an order.
 struct Seen<'a> {
+    attempts: u64,
     effects: u64,
     records: Option<u64>,
     claim: Option<&'a str>,
@@ -72,12 +74,14 @@ fn last_look<'a>(
             Observation::OrderState {
                 order,
                 action,
+                attempts,
                 effects,
                 records,
                 claim,
             } if *order == expectation.order && *action == expectation.action => Some((
                 fact,
                 Seen {
+                    attempts: *attempts,
                     effects: *effects,
                     records: *records,
                     claim: claim.as_deref(),
@@ -129,6 +133,7 @@ fn counted(count: u64, word: &str) -> String {
 
 fn wanted(expectation: &OrderExpectation) -> Vec<String> {
     let mut parts = Vec::new();
+    parts.extend(expectation.attempts.map(|count| counted(count, "attempt")));
     parts.extend(expectation.effects.map(|count| counted(count, "effect")));
     parts.extend(
         expectation
@@ -151,6 +156,12 @@ fn wanted(expectation: &OrderExpectation) -> Vec<String> {
 
 fn differences(expectation: &OrderExpectation, seen: &Seen<'_>) -> Vec<String> {
     let mut parts = Vec::new();
+    if expectation
+        .attempts
+        .is_some_and(|count| count != seen.attempts)
+    {
+        parts.push(format!("it has {}", counted(seen.attempts, "attempt")));
+    }
     let few = expectation
         .effects_at_least
         .is_some_and(|least| seen.effects < least);
@@ -188,6 +199,7 @@ mod tests {
             name: "once".into(),
             order: "o-1".into(),
             action: "notify".into(),
+            attempts: None,
             effects: Some(1),
             effects_at_least: None,
             records: Some(1),
@@ -201,6 +213,7 @@ mod tests {
             Observation::OrderState {
                 order: "o-1".into(),
                 action: "notify".into(),
+                attempts: effects,
                 effects,
                 records,
                 claim: claim.map(str::to_owned),

@@ -29,6 +29,9 @@ pub struct Lab {
     /// The first-run lab: not numbered, not listed.
     #[serde(default)]
     pub intro: bool,
+    /// Its stages that send are lines of the verification matrix.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub matrix: bool,
     pub links: Vec<Link>,
     pub stages: Vec<Stage>,
 }
@@ -217,6 +220,9 @@ pub struct OrderCheck {
     pub order: String,
     #[serde(default = "charge")]
     pub action: String,
+    /// Rows of runs in the ledger, whatever their outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
     /// Rows of effects in the ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<u64>,
@@ -243,6 +249,7 @@ impl OrderCheck {
             name: self.name.clone(),
             order: self.order.replace("{{attempt}}", &attempt.to_string()),
             action: self.action.clone(),
+            attempts: self.attempts,
             effects: self.effects,
             effects_at_least: self.effects_at_least,
             records: self.records,

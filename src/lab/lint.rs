@@ -100,7 +100,8 @@ fn lint_orders(stage: &Stage, findings: &mut Vec<String>) {
         if !names.insert(check.name.as_str()) {
             findings.push(format!("order check `{}` is there twice", check.name));
         }
-        let asks = check.effects.is_some()
+        let asks = check.attempts.is_some()
+            || check.effects.is_some()
             || check.effects_at_least.is_some()
             || check.records.is_some()
             || check.claim.is_some();

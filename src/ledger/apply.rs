@@ -23,7 +23,8 @@ const MEETING_LOOK: Duration = Duration::from_millis(10);
 pub struct Options {
     /// Work between the look and the write of [`Mode::CheckThenWrite`].
     pub pause: Duration,
-    /// The pause of [`Mode::CheckThenWrite`] ends as soon as so many runs have looked at the key or written it.
+    /// The run goes on as soon as so many, itself included, have looked at the key or written it, at most after the
+    /// pause. So a race that is rare is certain.
     pub meet: u32,
     /// How long a key is remembered, in ledger time; `None` for ever.
     pub retention: Option<Duration>,
@@ -66,7 +67,12 @@ impl Ledger {
         }
         let seen = match mode {
             Mode::CheckThenWrite => self.look(order, &options)?,
-            Mode::Naive | Mode::InsertOrIgnore | Mode::Atomic => None,
+            Mode::Naive | Mode::InsertOrIgnore | Mode::Atomic => {
+                if options.meet > 1 {
+                    self.meet(order, &options, options.meet - 1)?;
+                }
+                None
+            }
         };
         let run = Run {
             order,
@@ -110,22 +116,22 @@ impl Ledger {
         let now = clock::now(&self.connection).at(&self.path)?;
         let seen = find(&self.connection, order, now, options.retention).at(&self.path)?;
         if seen.is_none() && options.meet > 1 {
-            self.meet(order, options)?;
+            self.connection
+                .execute(
+                    "INSERT INTO looks VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+                    params![order.order_id, order.action, order.workflow_uid],
+                )
+                .at(&self.path)?;
+            self.meet(order, options, options.meet)?;
         } else if seen.is_none() && !options.pause.is_zero() {
             std::thread::sleep(options.pause);
         }
         Ok(seen)
     }
 
-    /// Waits until enough runs have looked at the key or written it, at most for the pause.
-    fn meet(&mut self, order: &Order, options: &Options) -> Result<(), LedgerError> {
+    /// Waits until so many runs have looked at the key or written it, at most for the pause.
+    fn meet(&self, order: &Order, options: &Options, runs: u32) -> Result<(), LedgerError> {
         let end = Instant::now() + options.pause;
-        self.connection
-            .execute(
-                "INSERT INTO looks VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-                params![order.order_id, order.action, order.workflow_uid],
-            )
-            .at(&self.path)?;
         loop {
             let there: u32 = self
                 .connection
@@ -138,7 +144,7 @@ impl Ledger {
                     statement.query_row(params![order.order_id, order.action], |row| row.get(0))
                 })
                 .at(&self.path)?;
-            if there >= options.meet || Instant::now() >= end {
+            if there >= runs || Instant::now() >= end {
                 return Ok(());
             }
             std::thread::sleep(MEETING_LOOK);

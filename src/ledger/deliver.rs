@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::crm::{Client, FaultPoint, NewEntry, PostError};
-use super::{ClaimOutcome, ClaimRequest, Finding, Ledger, LedgerError, MAX_PAGE, Owner, Reader};
+use super::{
+    ClaimOutcome, ClaimRequest, ClaimRow, Finding, Ledger, LedgerError, MAX_PAGE, Owner, Reader,
+};
 
 /// Where a run dies, as by `kill -9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -220,6 +222,31 @@ fn die_at(crash: Option<CrashPoint>, point: CrashPoint) {
     }
 }
 
+/// How an unresolved claim is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookUp {
+    /// By its source id, where the destination can be searched.
+    Search,
+    /// By asking again with the same idempotency key: harmless only where the destination honours keys.
+    SameKey,
+}
+
+/// Asks again with the same key; the answer names the entry of the first time, or makes the one that was missing.
+fn repeat(crm: &Client, claim: &ClaimRow) -> Finding {
+    let source_id = source_id(&claim.order_id, &claim.action);
+    let entry = NewEntry {
+        source_id: source_id.clone(),
+        order_id: claim.order_id.clone(),
+        amount_cents: claim.amount_cents,
+        workflow_uid: claim.workflow_uid.clone(),
+        arrival: claim.arrival.clone(),
+    };
+    match crm.post(&entry, Some(&source_id)) {
+        Ok(written) => Finding::Found(written.reference),
+        Err(error) => Finding::Unknown(error.to_string()),
+    }
+}
+
 /// A claim that was looked up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reconciled {
@@ -237,6 +264,7 @@ pub fn reconcile(
     ledger: &mut Ledger,
     reader: &Reader,
     crm: &Client,
+    by: LookUp,
 ) -> Result<Vec<Reconciled>, LedgerError> {
     let mut settled: Vec<Reconciled> = ledger
         .abandon_expired()?
@@ -265,7 +293,10 @@ pub fn reconcile(
         after = page.next;
     }
     for claim in unresolved {
-        let finding = crm.find(&source_id(&claim.order_id, &claim.action));
+        let finding = match by {
+            LookUp::Search => crm.find(&source_id(&claim.order_id, &claim.action)),
+            LookUp::SameKey => repeat(crm, &claim),
+        };
         let detail = match &finding {
             Finding::Found(reference) => format!("found as {reference}"),
             Finding::Absent => "not there".to_owned(),
@@ -306,7 +337,8 @@ pub fn relay(
                 action: row.action,
                 amount_cents: row.amount_cents,
                 workflow_uid: run.to_owned(),
-                arrival: row.arrival,
+                // The outbox row keeps the arrival; this delivery is the relay's own.
+                arrival: "none".to_owned(),
                 lease,
             };
             let delivery = deliver(ledger, crm, &request, fault)?;

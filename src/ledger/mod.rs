@@ -22,8 +22,8 @@ pub use apply::{Ledger, Options};
 pub use claims::{Abandoned, ClaimOutcome, ClaimRequest, ClaimRow, Finding, Owner, TransitionRow};
 pub use clock::format_clock;
 pub use deliver::{
-    CrashPoint, Delivery, Fault, Reconciled, Relayed, deliver, deliver_blindly, reconcile, relay,
-    source_id,
+    CrashPoint, Delivery, Fault, LookUp, Reconciled, Relayed, deliver, deliver_blindly, reconcile,
+    relay, source_id,
 };
 pub use error::LedgerError;
 pub use order::{FirstEffect, MAX_AMOUNT_CENTS, Mode, Order, Outcome, Receipt};

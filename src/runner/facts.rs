@@ -428,6 +428,7 @@ pub fn claim_changed(place: &Place, row: &TransitionRow) -> Fact {
 #[must_use]
 pub fn order_state(place: &Place, order: &OrderExpectation, books: &Books) -> Fact {
     let (id, action) = (&order.order, &order.action);
+    let attempts = books.attempts_of(id, action);
     let effects = books.effects_of(id, action);
     let records = books.records_of(id, action);
     let claim = books.claim(id, action).map(str::to_owned);
@@ -435,12 +436,13 @@ pub fn order_state(place: &Place, order: &OrderExpectation, books: &Books) -> Fa
         format!(", {count} at the destination")
     });
     let line = format!(
-        "order {id} {action}: {effects} in the ledger{at_destination}, claim {}",
+        "order {id} {action}: {attempts} attempts, {effects} effects in the ledger{at_destination}, claim {}",
         claim.as_deref().unwrap_or("none")
     );
     let observation = Observation::OrderState {
         order: id.clone(),
         action: action.clone(),
+        attempts,
         effects,
         records,
         claim,

@@ -53,6 +53,11 @@ fn duplicates_fails_untouched_and_passes_with_its_solution() {
 }
 
 #[test]
+fn identity_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("identity");
+}
+
+#[test]
 fn regex_fails_untouched_and_passes_with_its_solution() {
     proves_itself("regex");
 }

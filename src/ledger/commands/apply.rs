@@ -11,7 +11,7 @@ use super::{CONFLICT, CommandError, DONE, json_line};
 use crate::ledger::{Ledger, Mode, Options, Order, Outcome, Receipt};
 
 /// How long a run waits for others to look at its key.
-const LONGEST_MEETING: Duration = Duration::from_secs(30);
+const LONGEST_MEETING: Duration = Duration::from_secs(60);
 
 /// Arguments of `ledger apply`.
 #[derive(Debug, Args)]
@@ -46,7 +46,8 @@ pub struct ApplyArgs {
     /// Work between look and write in check-then-write, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=60_000))]
     pub pause_ms: u64,
-    /// End that pause as soon as so many runs have looked at the key or written it (waits at most 30 s without --pause-ms)
+    /// Go on as soon as so many runs, this one included, have looked at the key or written it (for labs: a rare race
+    /// becomes certain; waits at most 60 s without --pause-ms)
     #[arg(long, value_name = "RUNS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
     pub meet: u32,
     /// Write a delivery of this action down in the same transaction, for `ledger relay`

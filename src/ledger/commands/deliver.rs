@@ -10,7 +10,7 @@ use super::show::existing;
 use super::{BUSY, CONFLICT, CommandError, DONE, FAILED, UNRESOLVED, json_line};
 use crate::ledger::crm::Client;
 use crate::ledger::{
-    ClaimRequest, ClaimRow, Delivery, Fault, Finding, Ledger, MAX_PAGE, Reader, deliver,
+    ClaimRequest, ClaimRow, Delivery, Fault, Finding, Ledger, LookUp, MAX_PAGE, Reader, deliver,
     deliver_blindly, reconcile, relay,
 };
 
@@ -68,6 +68,9 @@ pub struct ReconcileArgs {
     pub db: PathBuf,
     #[command(flatten)]
     pub crm: CrmArgs,
+    /// Ask again with the same idempotency key instead of searching; only for a CRM that honours keys
+    #[arg(long)]
+    pub repeat_with_key: bool,
 }
 
 /// How a delivery treats what earlier runs may have done.
@@ -293,7 +296,12 @@ pub(super) fn run_reconciliation(
 ) -> Result<u8, CommandError> {
     let crm = args.crm.client()?;
     let reader = existing(&args.db)?;
-    let settled = reconcile(&mut Ledger::open(&args.db)?, &reader, &crm)?;
+    let by = if args.repeat_with_key {
+        LookUp::SameKey
+    } else {
+        LookUp::Search
+    };
+    let settled = reconcile(&mut Ledger::open(&args.db)?, &reader, &crm, by)?;
     for claim in &settled {
         json_line(out, claim)?;
     }
