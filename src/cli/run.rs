@@ -124,7 +124,7 @@ async fn play(
         };
         match played {
             Ok(mut played) => {
-                if let Some(lines) = started.driver.state().matrix().filter(|_| lab.matrix) {
+                if let Some(lines) = started.driver.state().matrix_of(&lab.name) {
                     print_matrix(&lines, format);
                     played.refuted.extend(broken_lines(&lines, &played));
                 }

@@ -330,8 +330,14 @@ impl State {
     /// The lines of the verification matrix so far, when the current lab is one.
     #[must_use]
     pub fn matrix(&self) -> Option<Vec<MatrixLine>> {
-        let lab = self.current_lab().filter(|lab| lab.matrix)?;
-        let kept = self.here()?;
+        self.matrix_of(&self.current_lab()?.name)
+    }
+
+    /// The lines of a lab that is a verification matrix.
+    #[must_use]
+    pub fn matrix_of(&self, lab: &str) -> Option<Vec<MatrixLine>> {
+        let lab = self.labs.iter().find(|one| one.name == lab && one.matrix)?;
+        let kept = self.progress.get(&lab.name)?;
         let facts = self.facts.get(&lab.name).map_or(&[][..], Vec::as_slice);
         let sends = lab.stages.iter().filter(|stage| !stage.orders.is_empty());
         Some(
