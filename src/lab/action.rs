@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something done to the cluster before the probes of a stage, or before one of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "ActionText", into = "ActionText")]
 pub enum Action {
     /// Deletes the Sensor's pod and does not wait for its successor.
@@ -68,7 +69,7 @@ impl fmt::Display for Action {
 }
 
 /// The written form of an [`Action`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum ActionText {
     Word(String),
@@ -77,7 +78,7 @@ enum ActionText {
     Available(AvailableText),
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RunText {
     run: String,
@@ -87,7 +88,7 @@ struct RunText {
     ends: String,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AwaitText {
     #[serde(rename = "await")]
@@ -97,7 +98,7 @@ struct AwaitText {
     claim: String,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AvailableText {
     available: String,

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::action::Action;
+pub use super::faults::{Change, Fault, FaultWrongFix, Faults};
 use crate::evidence::{AccessExpectation, Fate, Layer, OrderExpectation, Right};
 
 /// One topic, one file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Lab {
     pub name: String,
@@ -34,10 +36,24 @@ pub struct Lab {
     pub matrix: bool,
     pub links: Vec<Link>,
     pub stages: Vec<Stage>,
+    /// Things of which one is broken, drawn by a seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
+    /// What was drawn; never part of a file.
+    #[serde(skip)]
+    pub drawn: Option<Drawn>,
+}
+
+/// The fault of a lab that was drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    pub seed: u32,
+    pub fault: String,
+    pub layer: Layer,
 }
 
 /// The official page or source behind a topic.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub title: String,
@@ -45,7 +61,7 @@ pub struct Link {
 }
 
 /// What a stage is for the learner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StageKind {
     Read,
@@ -59,7 +75,7 @@ pub enum StageKind {
 }
 
 /// A numbered step of a lab. What it does, in this order: apply, before, gate, send the probes, review access, judge.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stage {
     pub name: String,
@@ -87,6 +103,9 @@ pub struct Stage {
     /// What must stand about orders in the ledger and at the destination, looked up after the probes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<OrderCheck>,
+    /// Nothing is judged: what becomes of the probes is recorded, whatever it is, also where the gate fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observe: bool,
     /// Rights of service accounts, reviewed after the probes.
     #[serde(default)]
     pub access: Vec<AccessCheck>,
@@ -105,7 +124,7 @@ pub struct Stage {
 }
 
 /// Whether the gate must be open before the probes are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateMode {
     /// Nothing is waited for.
@@ -122,7 +141,7 @@ pub enum GateMode {
 }
 
 /// How the client reads the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     #[default]
@@ -132,7 +151,7 @@ pub enum Answer {
 }
 
 /// One HTTP request that a stage sends.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Probe {
     pub name: String,
@@ -212,7 +231,7 @@ impl Stage {
 }
 
 /// What must stand about one order and action; a field that is not given is not checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct OrderCheck {
     pub name: String,
@@ -263,7 +282,7 @@ fn post() -> String {
 }
 
 /// What an access review must answer about a service account of the lab's namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessCheck {
     pub account: String,
@@ -293,7 +312,7 @@ impl AccessCheck {
 }
 
 /// A probe of another stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeName {
     pub stage: String,
@@ -301,7 +320,7 @@ pub struct ProbeName {
 }
 
 /// The manifest that the learner edits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Fix {
     /// File below `manifests/`, copied to the working copies; it is applied in place of the original from then on.
@@ -313,7 +332,7 @@ pub struct Fix {
 }
 
 /// A fix that must fail, and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WrongFix {
     pub name: String,
@@ -326,8 +345,11 @@ pub struct WrongFix {
 
 /// The reason a wrong fix must fail for: `{probe: NAME, observed: FATE}`, `{gate: REASON}`, `{order: CHECK}` or
 /// `{access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "`fails` is {probe: NAME, observed: FATE}, {gate: REASON}, {order: CHECK} or {access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}"
+)]
 pub enum Failure {
     /// A probe has this fate instead of the expected one.
     Probe(ProbeFailure),
@@ -340,14 +362,14 @@ pub enum Failure {
 }
 
 /// See [`Failure::Order`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OrderFailure {
     pub order: String,
 }
 
 /// See [`Failure::Probe`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeFailure {
     pub probe: String,
@@ -355,34 +377,38 @@ pub struct ProbeFailure {
 }
 
 /// See [`Failure::Gate`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GateFailure {
     pub gate: String,
 }
 
 /// See [`Failure::Access`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessFailure {
     pub access: Right,
 }
 
 /// What the learner's report must name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReportTask {
     /// The stage and probe the report is about.
     pub stage: String,
     pub probe: String,
+    /// The layer at fault, where it is not the one that stops the probe: an event that should have been stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<Layer>,
     /// Causes to choose from; exactly one is right.
+    #[serde(default)]
     pub causes: Vec<Cause>,
     /// Things not proven, to choose from; each says whether it is really open.
     pub not_proven: Vec<OpenPoint>,
 }
 
 /// A cause to choose from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cause {
     pub text: String,
@@ -394,7 +420,7 @@ pub struct Cause {
 }
 
 /// Something that may not be proven by what was collected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct OpenPoint {
     pub text: String,
@@ -405,7 +431,7 @@ pub struct OpenPoint {
 }
 
 /// One row of the debrief.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DebriefRow {
     pub layer: Layer,

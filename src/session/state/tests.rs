@@ -60,6 +60,7 @@ pub(crate) fn stage(name: &str, kind: StageKind) -> Stage {
         probes: Vec::new(),
         together: false,
         orders: Vec::new(),
+        observe: false,
         access: Vec::new(),
         not_repeated: Vec::new(),
         predicts: None,
@@ -83,6 +84,8 @@ fn lab(name: &str, stages: Vec<Stage>) -> Lab {
         matrix: false,
         links: Vec::new(),
         stages,
+        faults: None,
+        drawn: None,
     }
 }
 
@@ -100,6 +103,7 @@ fn report_task() -> ReportTask {
     ReportTask {
         stage: "send".to_owned(),
         probe: "flat".to_owned(),
+        layer: None,
         causes: vec![
             Cause {
                 text: "the path does not exist".to_owned(),
