@@ -265,3 +265,15 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), LedgerError> 
         .at(path)?;
     transaction.commit().at(path)
 }
+
+/// A file as an older program left it, for tests.
+#[cfg(test)]
+pub(super) fn make_version(path: &Path, version: usize) {
+    let connection = Connection::open(path).unwrap();
+    for migration in &MIGRATIONS[..version] {
+        connection.execute_batch(migration).unwrap();
+    }
+    connection
+        .pragma_update(None, "user_version", i64::try_from(version).unwrap())
+        .unwrap();
+}

@@ -136,8 +136,8 @@ impl Worker {
             return Err(environment(format!("{file} must hold one Workflow")));
         };
         fill_arguments(&mut manifest.object, with);
-        if let Some(labels) = manifest.object.pointer_mut("/metadata") {
-            label_as_ours(labels);
+        if let Some(metadata) = manifest.object.pointer_mut("/metadata") {
+            as_ours_each_time(metadata);
         }
         let workflow: DynamicObject =
             serde_json::from_value(manifest.object).map_err(environment)?;
@@ -274,10 +274,14 @@ fn fill_arguments(workflow: &mut Value, with: &BTreeMap<String, String>) {
     }
 }
 
-fn label_as_ours(metadata: &mut Value) {
+/// Labels it as the lab's, and turns its name into the beginning of one.
+fn as_ours_each_time(metadata: &mut Value) {
     let Some(metadata) = metadata.as_object_mut() else {
         return;
     };
+    if let Some(Value::String(name)) = metadata.remove("name") {
+        metadata.insert("generateName".to_owned(), json!(format!("{name}-")));
+    }
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
     if let Some(labels) = labels.as_object_mut() {
         labels.insert("app.kubernetes.io/managed-by".to_owned(), json!("eventlab"));

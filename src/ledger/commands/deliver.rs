@@ -115,8 +115,9 @@ pub(super) fn run_delivery(args: &DeliverArgs, out: &mut dyn Write) -> Result<u8
         crm.set_fault(point)
             .map_err(|source| CommandError::SetFault { source })?;
     }
+    let mut ledger = Ledger::open(&args.db)?;
     let delivery = match args.manner {
-        Manner::Claimed => deliver(&mut Ledger::open(&args.db)?, &crm, &request, args.fault)?,
+        Manner::Claimed => deliver(&mut ledger, &crm, &request, args.fault)?,
         Manner::Blind => deliver_blindly(&crm, &request, args.fault),
     };
     json_line(out, &delivery)?;
