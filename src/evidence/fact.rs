@@ -68,7 +68,11 @@ pub enum Observation {
         amount_cents: i64,
     },
     /// A change of a claim.
-    ClaimChanged { state: String, reference: String },
+    ClaimChanged {
+        action: String,
+        state: String,
+        reference: String,
+    },
     /// What stands about an order and action, read whole after everything that was sent had come to its end.
     OrderState {
         order: String,

@@ -172,6 +172,7 @@ mod tests {
         let mut seen = fact(
             Layer::Effect,
             Observation::ClaimChanged {
+                action: "notify".into(),
                 state: "unresolved".into(),
                 reference: String::new(),
             },

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod json;
 pub mod markdown;
 pub mod matrix;
+pub mod runbook;
 
 use std::collections::BTreeMap;
 

@@ -406,6 +406,7 @@ pub fn claim_changed(place: &Place, row: &TransitionRow) -> Fact {
         at_clock(&row.clock)
     );
     let observation = Observation::ClaimChanged {
+        action: row.action.clone(),
         state: row.state.clone(),
         reference: row.reference.clone(),
     };

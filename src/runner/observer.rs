@@ -75,7 +75,7 @@ enum Command {
         probes: Vec<ProbeRun>,
         lab: String,
         attempt: u32,
-        until: Instant,
+        wait: Duration,
         done: oneshot::Sender<bool>,
     },
 }
@@ -131,7 +131,7 @@ impl Observer {
         let _ = written.await;
     }
 
-    /// Waits until every probe's row is settled, at most `wait`. False when some are not, or nobody observes any more.
+    /// Waits until every probe's row is settled, at most `wait` without anything new. False when some are not, or nobody observes any more.
     pub async fn settled(
         &self,
         probes: Vec<ProbeRun>,
@@ -144,7 +144,7 @@ impl Observer {
             probes,
             lab: lab.to_owned(),
             attempt,
-            until: Instant::now() + wait,
+            wait,
             done,
         });
         settled.await.unwrap_or(false)
@@ -173,6 +173,7 @@ struct Collecting {
     probes: Vec<ProbeRun>,
     lab: String,
     attempt: u32,
+    wait: Duration,
     until: Instant,
     done: oneshot::Sender<bool>,
 }
@@ -305,13 +306,14 @@ impl Task {
                 probes,
                 lab,
                 attempt,
-                until,
+                wait,
                 done,
             } => self.collecting.push(Collecting {
                 probes,
                 lab,
                 attempt,
-                until,
+                wait,
+                until: Instant::now() + wait,
                 done,
             }),
         }
@@ -608,6 +610,12 @@ impl Task {
     fn keep(&mut self, new: Vec<Fact>) {
         match self.record.record(new) {
             Ok(written) => {
+                // Many runs at once take their time; who waits is patient as long as something happens.
+                for collecting in &mut self.collecting {
+                    if written.iter().any(|fact| fact.lab == collecting.lab) {
+                        collecting.until = Instant::now() + collecting.wait;
+                    }
+                }
                 self.facts.extend(written);
                 let surplus = self.facts.len().saturating_sub(KEPT_FACTS);
                 self.facts.drain(..surplus);

@@ -426,13 +426,14 @@ fn rounds_of_fifty_duplicates_have_one_effect_each_wherever_the_winner_dies() {
             "{verification:?}"
         );
         let raw = Connection::open(folder.path().join("crm.db")).unwrap();
-        let (entries, orders): (usize, usize) = raw
+        let (entries, orders): (i64, i64) = raw
             .query_row(
                 "SELECT count(*), count(DISTINCT order_id) FROM entries",
                 [],
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )
             .unwrap();
-        assert_eq!((entries, orders), (of_block.len(), of_block.len()));
+        let expected = i64::try_from(of_block.len()).unwrap();
+        assert_eq!((entries, orders), (expected, expected));
     }
 }

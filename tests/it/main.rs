@@ -28,6 +28,7 @@ mod kill_points;
 mod kubectl;
 mod lab_files;
 mod labs;
+mod latency;
 mod ledger;
 mod ledger_field;
 mod node_addresses;
