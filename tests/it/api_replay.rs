@@ -280,13 +280,7 @@ async fn streaming_list(client: &Client<'_>, path: &str, accept: &str) -> Vec<Va
     let events = client.watch(&format!("{path}?{query}"), accept).await;
     let (last, first) = events.split_last().unwrap();
     assert_eq!(last["type"], "BOOKMARK", "{path}");
-    let table = last["object"]["kind"] == "Table";
-    let holder = if table {
-        &last["object"]["rows"][0]["object"]
-    } else {
-        &last["object"]
-    };
-    let annotation = &holder["metadata"]["annotations"]["k8s.io/initial-events-end"];
+    let annotation = &last["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"];
     assert_eq!(annotation, "true", "{path}: {last}");
     for event in &events {
         let object = &event["object"];

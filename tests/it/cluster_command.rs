@@ -460,8 +460,9 @@ fn services_are_forwarded(k: &mut Kubectl<'_>) {
     let mut forward = k.command("port-forward svc/web :80");
     let mut forward = forward.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
-    let out = forward.stdout.take().unwrap();
-    BufReader::new(out).read_line(&mut line).unwrap();
+    // Held until the end: the program says more, and would end without a reader.
+    let mut out = BufReader::new(forward.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
     let port = line
         .strip_prefix("Forwarding from 127.0.0.1:")
         .and_then(|rest| rest.split(' ').next())
