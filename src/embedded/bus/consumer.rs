@@ -143,17 +143,6 @@ impl Consumer {
     }
 }
 
-/// The stream sequence that a delivery token names.
-pub(super) fn token_sequence(token: &str) -> Option<u64> {
-    token.strip_prefix("$JS.ACK.")?;
-    token_part(token, 3)
-}
-
-/// A number of the token, counted from its end: 0 left, 1 time, 2 consumer sequence, 3 stream sequence, 4 delivered.
-pub(super) fn token_part(token: &str, from_end: usize) -> Option<u64> {
-    token.rsplit('.').nth(from_end)?.parse().ok()
-}
-
 /// `time + wait`, or the end of time.
 pub(super) fn later(time: Timestamp, wait: std::time::Duration) -> Timestamp {
     jiff::SignedDuration::try_from(wait)
