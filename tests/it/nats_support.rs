@@ -139,6 +139,7 @@ impl NatsServer {
         }
     }
 
+    #[allow(dead_code)]
     /// Stops it (SIGSTOP) or lets it go on (SIGCONT): a server that hangs.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let child = self.child.as_ref().unwrap();

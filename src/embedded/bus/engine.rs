@@ -201,7 +201,7 @@ impl State {
             time: now,
             size: stored_size(name, message_id, payload.len()),
         };
-        stream.has_room(payload.len() + header_size(message_id))?;
+        stream.has_room(head.size)?;
         let outdated = stream.outdated(now, Some(&head));
         self.store.append(stream, &head, payload, outdated)?;
         let sequence = head.sequence;

@@ -115,14 +115,14 @@ impl Stream {
         self.heads.push_back(head);
     }
 
-    /// Whether a message of this payload and header may come, where the stream refuses what is new once it is full.
-    pub(super) fn has_room(&self, size: usize) -> Result<(), BusError> {
+    /// Whether a record of this size may come, where the stream refuses what is new once it is full.
+    pub(super) fn has_room(&self, size: u64) -> Result<(), BusError> {
         let (messages, bytes) = (self.config.max_messages, self.config.max_bytes);
         let full = if !self.config.discard_new {
             return Ok(());
         } else if messages > 0 && self.heads.len() as u64 >= messages {
             "nats: maximum messages exceeded"
-        } else if bytes > 0 && self.bytes + size as u64 >= bytes {
+        } else if bytes > 0 && self.bytes + size > bytes {
             "nats: maximum bytes exceeded"
         } else {
             return Ok(());
@@ -231,6 +231,16 @@ impl Stream {
     }
 
     pub(super) fn consumer_info(&self, consumer: &Consumer) -> ConsumerInfo {
-        consumer.info(self.count_of(&consumer.config.filter_subject, consumer.delivered_stream))
+        let (name, born) = (
+            &consumer.config.filter_subject,
+            consumer.created_at_sequence,
+        );
+        // What the limits dropped since may have been the first one.
+        let dropped = self
+            .heads
+            .front()
+            .is_none_or(|head| head.sequence > born + 1);
+        let first = self.next_of(name, born).filter(|_| !dropped);
+        consumer.info(self.count_of(name, consumer.delivered_stream), first)
     }
 }

@@ -66,7 +66,8 @@ impl ConsumerAnswer {
             created: self.created,
             created_at_sequence,
             delivered_stream: self.delivered.stream_seq,
-            ack_floor_stream: self.ack_floor.stream_seq,
+            // NATS 2.9 says 0 until the first ack, later ones say where the consumer was made.
+            ack_floor_stream: self.ack_floor.stream_seq.max(created_at_sequence),
             num_ack_pending: self.num_ack_pending,
             num_redelivered: self.num_redelivered,
             num_waiting: self.num_waiting,
