@@ -28,6 +28,7 @@ mod kubectl;
 mod lab_files;
 mod labs;
 mod ledger;
+mod lint;
 mod node_addresses;
 mod node_children;
 mod node_pods;
