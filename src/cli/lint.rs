@@ -244,13 +244,18 @@ fn read(file: &Path, named: bool) -> Result<Input, Failure> {
     if bytes.len() as u64 > MAX_INPUT {
         return Err(cannot(format!("it has more than {MAX_INPUT} bytes")));
     }
-    let text =
-        String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8; save it as UTF-8".to_owned()))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| cannot("it is not UTF-8; save it as UTF-8".to_owned()))?;
     Ok(Input { name, text, named })
 }
 
 /// Applies fixes and writes what changed: files in place, stdin to stdout.
-fn mend(args: &LintArgs, inputs: &mut [Input], options: &Options, now: Timestamp) -> Result<(), Failure> {
+fn mend(
+    args: &LintArgs,
+    inputs: &mut [Input],
+    options: &Options,
+    now: Timestamp,
+) -> Result<(), Failure> {
     for place in 0..inputs.len() {
         let (text, count) = fix::apply(inputs, place, args.fix_suggested, options, now);
         let Some(input) = inputs.get_mut(place) else {
@@ -270,7 +275,10 @@ fn mend(args: &LintArgs, inputs: &mut [Input], options: &Options, now: Timestamp
 /// Replaces a file as a whole: whoever reads it sees the old text or the new one. A link stays a link.
 fn replace(file: &Path, text: &str) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| {
-        Failure::environment(format!("cannot write {}: {error}; it is as it was", file.display()))
+        Failure::environment(format!(
+            "cannot write {}: {error}; it is as it was",
+            file.display()
+        ))
     };
     let real = std::fs::canonicalize(file).map_err(cannot)?;
     let directory = real.parent().unwrap_or(Path::new("."));
@@ -279,7 +287,6 @@ fn replace(file: &Path, text: &str) -> Result<(), Failure> {
     new.write_all(text.as_bytes()).map_err(cannot)?;
     new.as_file().set_permissions(permissions).map_err(cannot)?;
     new.as_file().sync_all().map_err(cannot)?;
-    new.persist(&real)
-        .map_err(|error| cannot(error.error))?;
+    new.persist(&real).map_err(|error| cannot(error.error))?;
     Ok(())
 }

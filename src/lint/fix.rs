@@ -54,7 +54,9 @@ fn replace<'e>(text: &str, fixes: impl Iterator<Item = &'e [Edit]>) -> (String, 
                 edit.bytes.end < other.bytes.start || other.bytes.end < edit.bytes.start
             })
         };
-        let within = edits.iter().all(|edit| text.get(edit.bytes.clone()).is_some());
+        let within = edits
+            .iter()
+            .all(|edit| text.get(edit.bytes.clone()).is_some());
         if within && !edits.is_empty() && edits.iter().all(apart) {
             chosen.extend(edits);
             count += 1;

@@ -127,13 +127,17 @@ fn one_file(file: &Read<'_>, before: &[Node], world: &World, now: Timestamp, rep
             line: twice.line,
             column: twice.column,
             path: String::new(),
-            what: "this key is there twice; only the last one counts, and kubectl may refuse the file".to_owned(),
+            what:
+                "this key is there twice; only the last one counts, and kubectl may refuse the file"
+                    .to_owned(),
             meant: Some("one of them".to_owned()),
             fix: None,
         });
     }
     for sensor in sensors {
-        let earlier = before.iter().find(|earlier| names(earlier) == names(sensor));
+        let earlier = before
+            .iter()
+            .find(|earlier| names(earlier) == names(sensor));
         report.findings.extend(check::sensor(
             &file.input.name,
             &file.input.text,
@@ -157,9 +161,11 @@ fn names(document: &Node) -> (String, String) {
 }
 
 fn speaks_of_a_sensor(text: &str) -> bool {
-    let sensor = text
-        .lines()
-        .any(|line| line.trim_end().strip_prefix("kind:").is_some_and(|kind| kind.trim() == "Sensor"));
+    let sensor = text.lines().any(|line| {
+        line.trim_end()
+            .strip_prefix("kind:")
+            .is_some_and(|kind| kind.trim() == "Sensor")
+    });
     sensor && !text.contains("{{")
 }
 

@@ -218,7 +218,13 @@ pub fn rules() -> String {
 /// One rule at length.
 #[must_use]
 pub fn explain(rule: &Rule) -> String {
-    let mut out = format!("{} ({})\n\n{}. {}\n", rule.id, rule.level.as_str(), capital(rule.summary), rule.why);
+    let mut out = format!(
+        "{} ({})\n\n{}. {}\n",
+        rule.id,
+        rule.level.as_str(),
+        capital(rule.summary),
+        rule.why
+    );
     for (title, lines) in [("Found", rule.bad), ("Not found", rule.good)] {
         if !lines.is_empty() {
             let _ = write!(out, "\n{title}:\n");

@@ -1045,7 +1045,8 @@ script: return event.body.ok == true"#,
 #[must_use]
 pub fn example(place: Place, lines: &str) -> String {
     const HEAD: &str = "apiVersion: argoproj.io/v1alpha1\nkind: Sensor\nmetadata:\n  name: orders\n  namespace: shop\nspec:\n";
-    const DEPENDENCY: &str = "    - name: order\n      eventSourceName: web\n      eventName: orders\n";
+    const DEPENDENCY: &str =
+        "    - name: order\n      eventSourceName: web\n      eventName: orders\n";
     const TRIGGER: &str = "    - template:\n        name: run\n        k8s:\n          operation: create\n          source:\n            resource:\n              apiVersion: argoproj.io/v1alpha1\n              kind: Workflow\n              metadata:\n                generateName: order-\n";
     let indented = |by: usize| {
         lines

@@ -36,7 +36,8 @@ fn filters(lines: &str) -> Vec<&'static str> {
 }
 
 fn condition(path: &str, kind: &str, comparator: &str, values: &[&str]) -> Vec<&'static str> {
-    let condition = serde_json::json!({"path": path, "type": kind, "comparator": comparator, "value": values});
+    let condition =
+        serde_json::json!({"path": path, "type": kind, "comparator": comparator, "value": values});
     filters(&format!("data: [{condition}]"))
 }
 
@@ -68,13 +69,38 @@ fn ids_are_known_and_texts_are_there() {
     let ids: BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
     assert_eq!(ids.len(), RULES.len());
     for rule in &RULES {
-        assert!(!rule.summary.ends_with('.') && rule.why.ends_with('.'), "{}", rule.id);
+        assert!(
+            !rule.summary.ends_with('.') && rule.why.ends_with('.'),
+            "{}",
+            rule.id
+        );
     }
-    for file in ["account", "compare", "data", "dependencies", "expressions", "groups", "keys", "parameters", "paths", "patterns", "previous", "refusal", "script", "triggers"] {
-        let text = std::fs::read_to_string(format!("{}/src/lint/check/{file}.rs", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    for file in [
+        "account",
+        "compare",
+        "data",
+        "dependencies",
+        "expressions",
+        "groups",
+        "keys",
+        "parameters",
+        "paths",
+        "patterns",
+        "previous",
+        "refusal",
+        "script",
+        "triggers",
+    ] {
+        let text = std::fs::read_to_string(format!(
+            "{}/src/lint/check/{file}.rs",
+            env!("CARGO_MANIFEST_DIR")
+        ))
+        .unwrap();
         for (at, _) in text.match_indices(".report") {
             let rest = &text[at..];
-            let Some(start) = rest.find('"') else { continue };
+            let Some(start) = rest.find('"') else {
+                continue;
+            };
             let id = rest[start + 1..].split('"').next().unwrap();
             assert!(ids.contains(id), "{file}: {id}");
         }
@@ -102,11 +128,17 @@ fn a_fix_mends_what_it_was_found_for() {
 
 #[test]
 fn findings_have_the_place_of_what_they_are_about() {
-    let text = example(Place::Filters, "data:\n  - path: body.kind # why\n    type: string\n    value:\n      - ^a$\n      - order");
+    let text = example(
+        Place::Filters,
+        "data:\n  - path: body.kind # why\n    type: string\n    value:\n      - ^a$\n      - order",
+    );
     let report = report(&text);
     let finding = &report.findings[0];
     assert_eq!((finding.line, finding.column), (17, 17), "{text}");
-    assert_eq!(finding.path, "spec.dependencies[0].filters.data[0].value[1]");
+    assert_eq!(
+        finding.path,
+        "spec.dependencies[0].filters.data[0].value[1]"
+    );
     assert_eq!(finding.rule, "unanchored-pattern");
 }
 
@@ -117,18 +149,28 @@ fn fixes_keep_comments_and_formatting() {
         "dataLogicalOperator:   OR   # either\ndata:\n  - {path: ' body.kind', type: \"text\", value: [order.created]} # kinds\n  # the end",
     );
     let mended = fixed(&text, false);
-    assert!(mended.contains("dataLogicalOperator:   or   # either\n"), "{mended}");
+    assert!(
+        mended.contains("dataLogicalOperator:   or   # either\n"),
+        "{mended}"
+    );
     assert!(
         mended.contains(r#"- {path: 'body.kind', type: "string""#),
         "{mended}"
     );
-    assert!(mended.contains(r"value: ['order\.created']} # kinds"), "{mended}");
+    assert!(
+        mended.contains(r"value: ['order\.created']} # kinds"),
+        "{mended}"
+    );
     assert!(mended.contains("  # the end\n"), "{mended}");
     // Anchoring is a suggestion.
     assert!(found(&mended).contains(&"unanchored-pattern"));
     let all = fixed(&text, true);
     assert!(all.contains(r"value: ['^order\.created$']"), "{all}");
-    assert_eq!(fixed(&mended, false), mended, "a second time changes nothing");
+    assert_eq!(
+        fixed(&mended, false),
+        mended,
+        "a second time changes nothing"
+    );
 }
 
 #[test]
@@ -136,7 +178,9 @@ fn an_allowed_finding_is_left_out() {
     let line = |comment: &str| {
         example(
             Place::Filters,
-            &format!("data:\n  - path: body.kind\n    type: string\n    value: [\"order\"]{comment}"),
+            &format!(
+                "data:\n  - path: body.kind\n    type: string\n    value: [\"order\"]{comment}"
+            ),
         )
     };
     assert!(found(&line("")).contains(&"unanchored-pattern"));
@@ -146,12 +190,19 @@ fn an_allowed_finding_is_left_out() {
         allowed: BTreeSet::from(["unanchored-pattern".to_owned()]),
         ..Options::default()
     };
-    assert!(lint(&[input(&line(""))], &[], &options, now()).findings.is_empty());
+    assert!(
+        lint(&[input(&line(""))], &[], &options, now())
+            .findings
+            .is_empty()
+    );
 }
 
 #[test]
 fn a_denied_rule_is_an_error() {
-    let text = example(Place::Filters, "data: [{path: body.vip, type: bool, value: [\"true\"]}]");
+    let text = example(
+        Place::Filters,
+        "data: [{path: body.vip, type: bool, value: [\"true\"]}]",
+    );
     assert!(!report(&text).fails());
     let options = Options {
         denied: BTreeSet::from(["bool-accepts-text".to_owned()]),
@@ -198,7 +249,12 @@ fn values_are_found_by_what_they_let_through() {
     for (kind, comparator, values, wanted) in [
         ("bool", "", vec!["true"], vec!["bool-accepts-text"]),
         ("bool", "", vec!["yes"], vec!["unparsable-value"]),
-        ("bool", "!=", vec!["true"], vec!["comparator-ignored", "bool-accepts-text"]),
+        (
+            "bool",
+            "!=",
+            vec!["true"],
+            vec!["comparator-ignored", "bool-accepts-text"],
+        ),
         ("number", ">", vec!["100"], vec![]),
         ("number", ">=", vec!["1"], vec![]),
         ("number", "<", vec!["100"], vec!["number-accepts-text"]),
@@ -206,10 +262,20 @@ fn values_are_found_by_what_they_let_through() {
         ("number", "", vec!["5", "x"], vec!["unparsable-value"]),
         ("float", ">", vec!["1"], vec!["unknown-type"]),
         ("string", ">", vec!["^a$"], vec!["comparator-never-true"]),
-        ("string", "!=", vec!["^a$", "^b$"], vec!["not-equal-list", "missing-field"]),
+        (
+            "string",
+            "!=",
+            vec!["^a$", "^b$"],
+            vec!["not-equal-list", "missing-field"],
+        ),
         // Whatever matches one of these matches the other, so that nothing listed passes.
         ("string", "!=", vec!["^a$", "^a$"], vec!["missing-field"]),
-        ("number", "!=", vec!["1", "2"], vec!["number-accepts-text", "not-equal-list", "missing-field"]),
+        (
+            "number",
+            "!=",
+            vec!["1", "2"],
+            vec!["number-accepts-text", "not-equal-list", "missing-field"],
+        ),
         ("string", "==", vec!["^a$"], vec!["unknown-comparator"]),
     ] {
         let mut found = condition("body.x", kind, comparator, &values);
@@ -246,7 +312,10 @@ fn paths_are_found_by_where_they_lead() {
         ("Body.kind", vec!["path-outside-body"]),
         ("header.x-order-id.0", vec!["header-name"]),
         ("header.X-Order-Id", vec!["header-index"]),
-        ("body.metadata.annotations.example.com/team", vec!["unescaped-key"]),
+        (
+            "body.metadata.annotations.example.com/team",
+            vec!["unescaped-key"],
+        ),
     ] {
         assert_eq!(condition(path, "string", "", &["^x$"]), wanted, "{path}");
     }
@@ -255,11 +324,17 @@ fn paths_are_found_by_where_they_lead() {
 #[test]
 fn the_kind_of_source_decides_where_it_is_known() {
     let source = |kind: &str| {
-        format!("apiVersion: argoproj.io/v1alpha1\nkind: EventSource\nmetadata: {{name: web, namespace: shop}}\nspec: {{{kind}: {{orders: {{}}}}}}\n---\n")
+        format!(
+            "apiVersion: argoproj.io/v1alpha1\nkind: EventSource\nmetadata: {{name: web, namespace: shop}}\nspec: {{{kind}: {{orders: {{}}}}}}\n---\n"
+        )
     };
     let with = |kind: &str, path: &str| {
         let filter = format!("data: [{{path: {path}, type: string, value: [\"^x$\"]}}]");
-        found(&format!("{}{}", source(kind), example(Place::Filters, &filter)))
+        found(&format!(
+            "{}{}",
+            source(kind),
+            example(Place::Filters, &filter)
+        ))
     };
     assert_eq!(with("webhook", "type"), ["path-outside-body"]);
     assert_eq!(with("webhook", "headers.X-A.0"), ["path-outside-body"]);
@@ -272,22 +347,56 @@ fn the_kind_of_source_decides_where_it_is_known() {
 fn files_without_a_sensor_are_passed_over_and_counted() {
     let inputs = [
         input("kind: ConfigMap\n"),
-        Input { name: "chart.yaml".into(), text: "a: {{ .Values.x }}\nkind: Sensor\n".into(), named: false },
-        Input { name: "broken.yaml".into(), text: "kind: Sensor\na: [\n".into(), named: false },
-        Input { name: "two.yaml".into(), text: format!("{}---\n{}", example(Place::Filters, "script: return true"), example(Place::Filters, "script: return 1")), named: false },
+        Input {
+            name: "chart.yaml".into(),
+            text: "a: {{ .Values.x }}\nkind: Sensor\n".into(),
+            named: false,
+        },
+        Input {
+            name: "broken.yaml".into(),
+            text: "kind: Sensor\na: [\n".into(),
+            named: false,
+        },
+        Input {
+            name: "two.yaml".into(),
+            text: format!(
+                "{}---\n{}",
+                example(Place::Filters, "script: return true"),
+                example(Place::Filters, "script: return 1")
+            ),
+            named: false,
+        },
     ];
     let report = lint(&inputs, &[], &Options::default(), now());
     assert_eq!((report.sensors, report.passed_over), (2, 2));
-    let rules: Vec<_> = report.findings.iter().map(|finding| (finding.file.as_str(), finding.rule)).collect();
-    assert_eq!(rules, [("broken.yaml", "yaml"), ("two.yaml", "script-never-true")]);
+    let rules: Vec<_> = report
+        .findings
+        .iter()
+        .map(|finding| (finding.file.as_str(), finding.rule))
+        .collect();
+    assert_eq!(
+        rules,
+        [("broken.yaml", "yaml"), ("two.yaml", "script-never-true")]
+    );
     assert!(report.findings[1].line > 20);
 }
 
 #[test]
 fn a_removed_trigger_is_found_by_what_was_there_before() {
-    let before = example(Place::Triggers, "- template: {name: run, k8s: {source: {resource: {kind: Workflow, apiVersion: argoproj.io/v1alpha1, metadata: {generateName: a-}}}}}\n- template: {name: bill, k8s: {source: {resource: {kind: Workflow, apiVersion: argoproj.io/v1alpha1, metadata: {generateName: a-}}}}}");
-    let after = example(Place::Triggers, "- template: {name: run, k8s: {source: {resource: {kind: Workflow, apiVersion: argoproj.io/v1alpha1, metadata: {generateName: a-}}}}}");
-    let report = lint(&[input(&after)], &[input(&before)], &Options::default(), now());
+    let before = example(
+        Place::Triggers,
+        "- template: {name: run, k8s: {source: {resource: {kind: Workflow, apiVersion: argoproj.io/v1alpha1, metadata: {generateName: a-}}}}}\n- template: {name: bill, k8s: {source: {resource: {kind: Workflow, apiVersion: argoproj.io/v1alpha1, metadata: {generateName: a-}}}}}",
+    );
+    let after = example(
+        Place::Triggers,
+        "- template: {name: run, k8s: {source: {resource: {kind: Workflow, apiVersion: argoproj.io/v1alpha1, metadata: {generateName: a-}}}}}",
+    );
+    let report = lint(
+        &[input(&after)],
+        &[input(&before)],
+        &Options::default(),
+        now(),
+    );
     assert_eq!(report.findings.len(), 1);
     assert_eq!(report.findings[0].rule, "removed-trigger");
     assert!(report.findings[0].what.contains("bill"));
@@ -296,14 +405,30 @@ fn a_removed_trigger_is_found_by_what_was_there_before() {
 #[test]
 fn refusals_point_at_the_part_that_is_refused() {
     for (lines, path) in [
-        ("data:\n  - {path: body.a, type: string, value: [\"^a$\"]}\n  - {path: body.b, type: string, value: []}", "filters.data[1]"),
-        ("time: {start: \"25:00:00\", stop: \"18:00:00\"}", "filters.time"),
+        (
+            "data:\n  - {path: body.a, type: string, value: [\"^a$\"]}\n  - {path: body.b, type: string, value: []}",
+            "filters.data[1]",
+        ),
+        (
+            "time: {start: \"25:00:00\", stop: \"18:00:00\"}",
+            "filters.time",
+        ),
         ("context: {}", "filters.context"),
-        ("exprs:\n  - expr: a == 1\n    fields: []", "filters.exprs[0]"),
+        (
+            "exprs:\n  - expr: a == 1\n    fields: []",
+            "filters.exprs[0]",
+        ),
     ] {
         let report = report(&example(Place::Filters, lines));
-        let refused = report.findings.iter().find(|finding| finding.rule == "refused");
-        assert!(refused.is_some_and(|finding| finding.path.ends_with(path)), "{lines}: {:?}", report.findings);
+        let refused = report
+            .findings
+            .iter()
+            .find(|finding| finding.rule == "refused");
+        assert!(
+            refused.is_some_and(|finding| finding.path.ends_with(path)),
+            "{lines}: {:?}",
+            report.findings
+        );
     }
     let nothing = found("apiVersion: argoproj.io/v1alpha1\nkind: Sensor\nmetadata: {name: a}\n");
     assert_eq!(nothing, ["refused"]);
@@ -311,21 +436,37 @@ fn refusals_point_at_the_part_that_is_refused() {
 
 #[test]
 fn values_that_are_no_texts_are_quoted() {
-    let text = example(Place::Filters, "data: [{path: body.vip, type: bool, value: [true]}]");
+    let text = example(
+        Place::Filters,
+        "data: [{path: body.vip, type: bool, value: [true]}]",
+    );
     assert!(found(&text).contains(&"wrong-type"));
     assert!(fixed(&text, false).contains("value: [\"true\"]"));
-    let text = example(Place::Filters, "data: [{path: body.n, type: number, comparator: '>', value: [50.0, 60]}]");
+    let text = example(
+        Place::Filters,
+        "data: [{path: body.n, type: number, comparator: '>', value: [50.0, 60]}]",
+    );
     assert!(fixed(&text, false).contains("value: [\"50.0\", \"60\"]"));
 }
 
 #[test]
 fn nonsense_does_no_harm() {
-    for text in ["", "---\n", "- 1\n", "kind: Sensor\n", "apiVersion: argoproj.io/v1\nkind: Sensor\nspec: 5\n",
+    for text in [
+        "",
+        "---\n",
+        "- 1\n",
+        "kind: Sensor\n",
+        "apiVersion: argoproj.io/v1\nkind: Sensor\nspec: 5\n",
         "apiVersion: argoproj.io/v1\nkind: Sensor\nspec: {dependencies: 5, triggers: {a: 1}}\n",
-        "apiVersion: argoproj.io/v1\nkind: Sensor\nspec: {dependencies: [null, 1, {filters: []}], triggers: [null, [], {template: 1}]}\n"] {
+        "apiVersion: argoproj.io/v1\nkind: Sensor\nspec: {dependencies: [null, 1, {filters: []}], triggers: [null, [], {template: 1}]}\n",
+    ] {
         let _ = report(text);
         let _ = fixed(text, true);
     }
-    let deep = format!("apiVersion: argoproj.io/v1\nkind: Sensor\nspec: {}1{}\n", "[".repeat(5000), "]".repeat(5000));
+    let deep = format!(
+        "apiVersion: argoproj.io/v1\nkind: Sensor\nspec: {}1{}\n",
+        "[".repeat(5000),
+        "]".repeat(5000)
+    );
     let _ = report(&deep);
 }

@@ -287,7 +287,8 @@ mod tests {
 
     #[test]
     fn values_are_those_of_kubernetes() {
-        let root = one("a: on\nb: 0755\nc: 1e3\nd: null\ne: '1'\nf: 123456789012345678901234567890\n");
+        let root =
+            one("a: on\nb: 0755\nc: 1e3\nd: null\ne: '1'\nf: 123456789012345678901234567890\n");
         let json = root.json();
         assert_eq!(json["a"], true);
         assert_eq!(json["b"], 493);

@@ -58,7 +58,10 @@ impl World {
         let root = Site::root(document);
         if is_kind(document, "argoproj.io/", "EventSource") {
             self.add_source(&root);
-        } else if root.text("apiVersion").starts_with("rbac.authorization.k8s.io/") {
+        } else if root
+            .text("apiVersion")
+            .starts_with("rbac.authorization.k8s.io/")
+        {
             match root.text("kind") {
                 "Role" | "ClusterRole" => self.roles.push(role(&root)),
                 "RoleBinding" | "ClusterRoleBinding" => self.bindings.push(binding(&root)),
@@ -97,7 +100,11 @@ impl World {
     pub(super) fn roles_of(&self, namespace: &str, account: &str) -> Vec<&Role> {
         let bound = self.bindings.iter().filter(|binding| {
             binding.accounts.iter().any(|(at, name)| {
-                let at = if at.is_empty() { &binding.namespace } else { at };
+                let at = if at.is_empty() {
+                    &binding.namespace
+                } else {
+                    at
+                };
                 name == account && (at == namespace || at.is_empty() || namespace.is_empty())
             })
         });

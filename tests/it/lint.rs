@@ -56,8 +56,14 @@ fn findings_have_file_line_and_column() {
     assert_eq!(code, 1, "{err}");
     assert!(out.contains("-:10:30: error unknown-operator: "), "{out}");
     assert!(out.contains("-:15:17: warning unescaped-dot: "), "{out}");
-    assert!(out.contains("-:15:17: warning unanchored-pattern: "), "{out}");
-    assert!(out.ends_with("1 Sensor checked: 1 error, 2 warnings, 0 notes\n"), "{out}");
+    assert!(
+        out.contains("-:15:17: warning unanchored-pattern: "),
+        "{out}"
+    );
+    assert!(
+        out.ends_with("1 Sensor checked: 1 error, 2 warnings, 0 notes\n"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -91,14 +97,21 @@ fn fixes_are_written_in_place_and_keep_the_rest() {
         std::fs::read_to_string(&file).unwrap(),
         wanted.replace("'order\\.created'", "'^order\\.created$'")
     );
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing is left behind");
+    assert_eq!(
+        std::fs::read_dir(directory.path()).unwrap().count(),
+        2,
+        "nothing is left behind"
+    );
 }
 
 #[test]
 fn mended_stdin_is_the_output() {
     let (code, out, _) = lint_with(&["-f", "-", "--fix", "--fix-suggested"], OPEN);
     assert_eq!(code, 0);
-    assert!(out.starts_with("apiVersion") && out.contains("'^order\\.created$' # the kind"), "{out}");
+    assert!(
+        out.starts_with("apiVersion") && out.contains("'^order\\.created$' # the kind"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -114,7 +127,12 @@ fn directories_and_globs_are_looked_into() {
     std::fs::write(directory.path().join("notes.txt"), OPEN).unwrap();
     let (code, out, err) = lint(&["-f", text(directory.path())]);
     assert_eq!(code, 1, "{err}");
-    assert!(out.ends_with("1 Sensor checked: 1 error, 2 warnings, 0 notes; 2 files without a Sensor passed over\n"), "{out}");
+    assert!(
+        out.ends_with(
+            "1 Sensor checked: 1 error, 2 warnings, 0 notes; 2 files without a Sensor passed over\n"
+        ),
+        "{out}"
+    );
     let glob = format!("{}/**/*.yml", directory.path().display());
     let (_, out, _) = lint(&["-f", &glob]);
     assert!(out.contains("sensor.yml:15:17:"), "{out}");
@@ -133,11 +151,20 @@ fn programs_can_read_the_findings() {
     let sarif: Value = serde_json::from_str(&out).unwrap();
     let run = &sarif["runs"][0];
     let result = &run["results"][0];
-    assert_eq!(run["tool"]["driver"]["rules"][result["ruleIndex"].as_u64().unwrap() as usize]["id"], result["ruleId"]);
-    assert_eq!(result["locations"][0]["physicalLocation"]["region"]["startLine"], 10);
+    assert_eq!(
+        run["tool"]["driver"]["rules"][result["ruleIndex"].as_u64().unwrap() as usize]["id"],
+        result["ruleId"]
+    );
+    assert_eq!(
+        result["locations"][0]["physicalLocation"]["region"]["startLine"],
+        10
+    );
     let (code, out, err) = lint_with(&["-f", "-", "--format", "github"], OPEN);
     assert_eq!(code, 1);
-    assert!(out.starts_with("::error file=-,line=10,col=30,title=eventlab unknown-operator::"), "{out}");
+    assert!(
+        out.starts_with("::error file=-,line=10,col=30,title=eventlab unknown-operator::"),
+        "{out}"
+    );
     assert!(err.contains("1 Sensor checked"), "{err}");
 }
 
@@ -148,7 +175,10 @@ fn rules_are_listed_explained_allowed_and_denied() {
     let (code, out, _) = lint(&["--explain", "unescaped-dot"]);
     assert!(code == 0 && out.contains("order.created"), "{out}");
     let (code, _, err) = lint(&["--explain", "unescaped"]);
-    assert!(code == 2 && err.contains("did you mean unescaped-dot"), "{err}");
+    assert!(
+        code == 2 && err.contains("did you mean unescaped-dot"),
+        "{err}"
+    );
     let rules = "unknown-operator,unescaped-dot,unanchored-pattern";
     let (code, out, _) = lint_with(&["-f", "-", "--allow", rules], OPEN);
     // Of an operator that nobody is told about the controller is asked.
@@ -156,14 +186,21 @@ fn rules_are_listed_explained_allowed_and_denied() {
     assert!(out.contains("refused"), "{out}");
     let flag = OPEN.replace("OR ", "or ").replace("order.created", "^order$").replace("type: string", "type: string\n          - {path: body.kind, type: string, comparator: '!=', value: [^test$]}\n          - path: body.sku\n            type: string");
     assert_eq!(lint_with(&["-f", "-"], &flag).0, 0);
-    assert_eq!(lint_with(&["-f", "-", "--deny", "missing-field"], &flag).0, 1);
+    assert_eq!(
+        lint_with(&["-f", "-", "--deny", "missing-field"], &flag).0,
+        1
+    );
     assert_eq!(lint_with(&["-f", "-", "--deny", "nonsense"], &flag).0, 2);
 }
 
 #[test]
 fn what_cannot_be_read_is_told() {
     for (arguments, stdin, told) in [
-        (vec!["-f", "/nowhere/sensor.yaml"], "", "cannot read /nowhere/sensor.yaml"),
+        (
+            vec!["-f", "/nowhere/sensor.yaml"],
+            "",
+            "cannot read /nowhere/sensor.yaml",
+        ),
         (vec![], "", "--file"),
     ] {
         let (code, _, err) = lint_with(&arguments, stdin);
@@ -183,7 +220,9 @@ fn solutions_of_the_labs_have_no_error() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|finding| finding["level"] == "error" && finding["file"].as_str().unwrap().contains("solution"))
+        .filter(|finding| {
+            finding["level"] == "error" && finding["file"].as_str().unwrap().contains("solution")
+        })
         .collect();
     assert!(errors.is_empty(), "{errors:#?}");
 }

@@ -89,7 +89,10 @@ fn needs(spec: &Site<'_>) -> Option<Vec<Need>> {
         let template = trigger.get("template")?;
         if let Some(k8s) = template.get("k8s") {
             let resource = k8s.at(&["source", "resource"])?;
-            let (group, _) = resource.text("apiVersion").split_once('/').unwrap_or(("", ""));
+            let (group, _) = resource
+                .text("apiVersion")
+                .split_once('/')
+                .unwrap_or(("", ""));
             let kind = resource.text("kind").to_lowercase();
             let plural = match kind.strip_suffix('y') {
                 Some(stem) => format!("{stem}ies"),
@@ -131,7 +134,12 @@ fn allows(rule: &Rule, need: &Need, verb: &str) -> bool {
 
 /// What a rule gives beyond the needs.
 fn excess(rule: &Rule, needs: &[Need]) -> Option<String> {
-    if rule.groups.iter().any(|group| group == "coordination.k8s.io") && rule.groups.len() == 1 {
+    if rule
+        .groups
+        .iter()
+        .any(|group| group == "coordination.k8s.io")
+        && rule.groups.len() == 1
+    {
         // Leader election may need leases.
         return None;
     }
@@ -141,17 +149,9 @@ fn excess(rule: &Rule, needs: &[Need]) -> Option<String> {
         })
     };
     let more = rule.groups.iter().any(|group| {
-        rule.resources.iter().any(|resource| {
-            rule.verbs
-                .iter()
-                .any(|verb| !needed(group, resource, verb))
-        })
+        rule.resources
+            .iter()
+            .any(|resource| rule.verbs.iter().any(|verb| !needed(group, resource, verb)))
     });
-    more.then(|| {
-        format!(
-            "{} on {}",
-            rule.verbs.join(", "),
-            rule.resources.join(", ")
-        )
-    })
+    more.then(|| format!("{} on {}", rule.verbs.join(", "), rule.resources.join(", ")))
 }

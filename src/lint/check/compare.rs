@@ -10,7 +10,10 @@ use crate::sensor::number::{parse_bool, parse_float};
 
 /// Checks how an entry compares.
 pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>) {
-    if !matches!(condition.comparator, "" | ">=" | ">" | "=" | "!=" | "<" | "<=") {
+    if !matches!(
+        condition.comparator,
+        "" | ">=" | ">" | "=" | "!=" | "<" | "<="
+    ) {
         return unknown_comparator(check, condition);
     }
     match condition.kind {
@@ -38,8 +41,8 @@ fn unknown_comparator(check: &mut Check<'_>, condition: &Condition<'_>) {
         "<=" | "=<" | "le" | "lte" | "≤" => Some("<="),
         _ => None,
     };
-    let fix = meant
-        .and_then(|meant| check.text_fix(&site, meant, format!("write `{meant}`"), true));
+    let fix =
+        meant.and_then(|meant| check.text_fix(&site, meant, format!("write `{meant}`"), true));
     let finding = check.report(
         "unknown-comparator",
         &site,
@@ -64,7 +67,8 @@ fn unknown_type(check: &mut Check<'_>, condition: &Condition<'_>) {
         "string" | "str" | "text" | "regex" => Some("string"),
         _ => None,
     };
-    let fix = meant.and_then(|meant| check.text_fix(&site, meant, format!("write `{meant}`"), true));
+    let fix =
+        meant.and_then(|meant| check.text_fix(&site, meant, format!("write `{meant}`"), true));
     let finding = check.report(
         "unknown-type",
         &site,
@@ -95,9 +99,8 @@ fn unparsable(
         }
         all = false;
         let better = better(text);
-        let fix = better.and_then(|(text, safe)| {
-            check.text_fix(site, text, format!("write \"{text}\""), safe)
-        });
+        let fix = better
+            .and_then(|(text, safe)| check.text_fix(site, text, format!("write \"{text}\""), safe));
         let before = if place > 0 {
             "; an event that matches a value before it passes"
         } else {
@@ -165,8 +168,9 @@ fn boolean(check: &mut Check<'_>, condition: &Condition<'_>) {
                 accepted.join(", ")
             ),
         );
-        finding.meant =
-            Some("compare the original value in a script: `return event.body.x == false`".to_owned());
+        finding.meant = Some(
+            "compare the original value in a script: `return event.body.x == false`".to_owned(),
+        );
     } else if !accepted.is_empty() {
         let finding = check.report(
             "bool-accepts-text",
@@ -177,7 +181,8 @@ fn boolean(check: &mut Check<'_>, condition: &Condition<'_>) {
             ),
         );
         finding.meant = Some(
-            "if only the boolean counts, compare it in a script: `return event.body.x == true`".to_owned(),
+            "if only the boolean counts, compare it in a script: `return event.body.x == true`"
+                .to_owned(),
         );
     }
 }
@@ -199,7 +204,13 @@ fn number(check: &mut Check<'_>, condition: &Condition<'_>) {
     }
     let accepted = accepted(
         condition,
-        &[json!("n/a"), json!(null), json!("150 EUR"), json!(""), json!({})],
+        &[
+            json!("n/a"),
+            json!(null),
+            json!("150 EUR"),
+            json!(""),
+            json!({}),
+        ],
     );
     if !accepted.is_empty() {
         let finding = check.report(
@@ -249,7 +260,9 @@ fn string(check: &mut Check<'_>, condition: &Condition<'_>) {
 fn not_equal_list(check: &mut Check<'_>, condition: &Condition<'_>) {
     let texts = condition.texts();
     let value_of = |text: &str| match condition.kind {
-        "number" => parse_float(text.as_bytes()).ok().map(|number| json!(number)),
+        "number" => parse_float(text.as_bytes())
+            .ok()
+            .map(|number| json!(number)),
         _ => {
             let bare = text.trim_start_matches('^').trim_end_matches('$');
             Some(json!(bare.replace('\\', "")))
@@ -283,7 +296,12 @@ fn not_equal_list(check: &mut Check<'_>, condition: &Condition<'_>) {
 /// Conditions that read as if a missing field met them.
 fn missing(check: &mut Check<'_>, condition: &Condition<'_>) {
     let says = match condition.kind {
-        "bool" if condition.texts().iter().all(|text| parse_bool(text.as_bytes()) == Ok(false)) => {
+        "bool"
+            if condition
+                .texts()
+                .iter()
+                .all(|text| parse_bool(text.as_bytes()) == Ok(false)) =>
+        {
             "is not false"
         }
         "string" | "number" if condition.comparator == "!=" => "does not count as different",
@@ -294,8 +312,10 @@ fn missing(check: &mut Check<'_>, condition: &Condition<'_>) {
         return;
     }
     let filters = json!({ "data": [condition.site.json()] });
-    let dropped = trial::explain(&filters, "", r#"{"header":{},"body":{}}"#)
-        .is_some_and(|why| why.error.is_some_and(|error| error.contains("does not exist")));
+    let dropped = trial::explain(&filters, "", r#"{"header":{},"body":{}}"#).is_some_and(|why| {
+        why.error
+            .is_some_and(|error| error.contains("does not exist"))
+    });
     if dropped {
         let finding = check.report(
             "missing-field",
@@ -306,7 +326,8 @@ fn missing(check: &mut Check<'_>, condition: &Condition<'_>) {
             ),
         );
         finding.meant = Some(
-            "if the field may be absent, let a script decide, or list the condition under `or`".to_owned(),
+            "if the field may be absent, let a script decide, or list the condition under `or`"
+                .to_owned(),
         );
     }
 }

@@ -33,7 +33,11 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>) {
     );
     // A transform puts anything anywhere.
     let transformed = dependency.get("transform").is_some();
-    let source = if transformed { Some("transform") } else { source };
+    let source = if transformed {
+        Some("transform")
+    } else {
+        source
+    };
     groups::check(check, dependency);
     if let Some(transform) = dependency.get("transform")
         && let Some(lua) = transform.get("script")
@@ -53,7 +57,10 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>) {
         script::check(check, &lua);
     }
     for ignored in ["id", "specversion", "time"] {
-        if let Some(site) = filters.get("context").and_then(|context| context.get(ignored)) {
+        if let Some(site) = filters
+            .get("context")
+            .and_then(|context| context.get(ignored))
+        {
             let finding = check.report_key(
                 "context-ignored",
                 &site,

@@ -55,13 +55,15 @@ fn unreadable(check: &mut Check<'_>, site: &Site<'_>, text: &str, error: &str) {
         format!("the expression cannot be read ({error}); every event that has its fields is dropped with an error"),
     );
     let words: Vec<&str> = text.split_whitespace().collect();
-    finding.meant = Some(if words.contains(&"and") || words.contains(&"or") || words.contains(&"not") {
-        "operators are `&&`, `||` and `!`".to_owned()
-    } else if error.contains("Invalid token") {
-        "signs are read as one run: put a blank before the sign of a number and before `!`, as in `a > -1`".to_owned()
-    } else {
-        "names of fields, numbers without exponent, text in single quotes".to_owned()
-    });
+    finding.meant = Some(
+        if words.contains(&"and") || words.contains(&"or") || words.contains(&"not") {
+            "operators are `&&`, `||` and `!`".to_owned()
+        } else if error.contains("Invalid token") {
+            "signs are read as one run: put a blank before the sign of a number and before `!`, as in `a > -1`".to_owned()
+        } else {
+            "names of fields, numbers without exponent, text in single quotes".to_owned()
+        },
+    );
 }
 
 fn absent(check: &mut Check<'_>, site: &Site<'_>, name: &str, given: &[&str]) {
@@ -79,7 +81,11 @@ fn absent(check: &mut Check<'_>, site: &Site<'_>, name: &str, given: &[&str]) {
         "nil" | "null" => "there is no null; a missing field is an error by itself".to_owned(),
         "True" | "TRUE" | "False" | "FALSE" => format!("`{}`", name.to_ascii_lowercase()),
         _ => match given.first() {
-            Some(_) => format!("a field named `{}`, or one of {}", short(name), given.join(", ")),
+            Some(_) => format!(
+                "a field named `{}`, or one of {}",
+                short(name),
+                given.join(", ")
+            ),
             None => format!("a field named `{}`", short(name)),
         },
     });

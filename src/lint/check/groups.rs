@@ -32,7 +32,11 @@ fn operator(check: &mut Check<'_>, owner: &Site<'_>, key: &str) {
     let Some(site) = owner.get(key) else {
         return;
     };
-    let Some(text) = site.node.text().filter(|text| !matches!(*text, "" | "and" | "or")) else {
+    let Some(text) = site
+        .node
+        .text()
+        .filter(|text| !matches!(*text, "" | "and" | "or"))
+    else {
         return;
     };
     let meant = match text.trim().to_ascii_lowercase().as_str() {
@@ -40,7 +44,8 @@ fn operator(check: &mut Check<'_>, owner: &Site<'_>, key: &str) {
         "and" | "&&" | "all" => Some("and"),
         _ => None,
     };
-    let fix = meant.and_then(|meant| check.text_fix(&site, meant, format!("write `{meant}`"), true));
+    let fix =
+        meant.and_then(|meant| check.text_fix(&site, meant, format!("write `{meant}`"), true));
     let finding = check.report(
         "unknown-operator",
         &site,
@@ -49,7 +54,10 @@ fn operator(check: &mut Check<'_>, owner: &Site<'_>, key: &str) {
             short(text)
         ),
     );
-    finding.meant = Some(format!("`{}`, in lower case", meant.unwrap_or("and` or `or")));
+    finding.meant = Some(format!(
+        "`{}`, in lower case",
+        meant.unwrap_or("and` or `or")
+    ));
     finding.fix = fix;
 }
 
@@ -72,7 +80,11 @@ fn empty(check: &mut Check<'_>, dependency: &Site<'_>) {
             path: format!("{}.filters", dependency.path),
             key_mark: Some(&entry.key_mark),
         };
-        let finding = check.report_key("empty-filters", &site, "`filters` is empty, so every event passes");
+        let finding = check.report_key(
+            "empty-filters",
+            &site,
+            "`filters` is empty, so every event passes",
+        );
         finding.meant = Some("a filter in it; without one, leave `filters` out".to_owned());
     }
 }
@@ -94,7 +106,11 @@ fn empty_lists(check: &mut Check<'_>, filters: &Site<'_>) {
 
 /// With OR, a condition that says nothing of the event's kind is enough by itself.
 fn widens(check: &mut Check<'_>, filters: &Site<'_>) {
-    let conditions: Vec<Condition<'_>> = filters.list("data").into_iter().map(Condition::read).collect();
+    let conditions: Vec<Condition<'_>> = filters
+        .list("data")
+        .into_iter()
+        .map(Condition::read)
+        .collect();
     let kind = conditions
         .iter()
         .find(|condition| condition.kind == "string" && matches!(condition.comparator, "" | "="));
@@ -119,7 +135,8 @@ fn widens(check: &mut Check<'_>, filters: &Site<'_>) {
                     short(kind.path)
                 ),
             );
-            finding.meant = Some("`and`; several values of one field are already alternatives".to_owned());
+            finding.meant =
+                Some("`and`; several values of one field are already alternatives".to_owned());
         }
     }
 }
@@ -127,7 +144,10 @@ fn widens(check: &mut Check<'_>, filters: &Site<'_>) {
 /// The filters with one group only.
 fn group(filters: &Site<'_>, key: &str) -> Value {
     let all = filters.json();
-    let operator = format!("{}LogicalOperator", if key == "data" { "data" } else { "expr" });
+    let operator = format!(
+        "{}LogicalOperator",
+        if key == "data" { "data" } else { "expr" }
+    );
     json!({ key: all[key], operator.as_str(): all[operator.as_str()] })
 }
 

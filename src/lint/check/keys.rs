@@ -18,7 +18,11 @@ fn level(check: &mut Check<'_>, site: &Site<'_>, at: Level, dependency: Option<&
     let Kind::Map(entries) = &site.node.kind else {
         return;
     };
-    let dependency = if at == Level::Dependency { Some(site) } else { dependency };
+    let dependency = if at == Level::Dependency {
+        Some(site)
+    } else {
+        dependency
+    };
     for entry in entries {
         let child = Site {
             node: &entry.value,
@@ -79,7 +83,11 @@ fn unknown(
         let finding = check.report_key(
             "unknown-key",
             site,
-            format!("`{}` is no field of {} and is ignored{consequence}", short(key), at.title()),
+            format!(
+                "`{}` is no field of {} and is ignored{consequence}",
+                short(key),
+                at.title()
+            ),
         );
         let known: Vec<&str> = at.fields().iter().map(|(name, _)| *name).collect();
         finding.meant = (known.len() < 9).then(|| format!("one of {}", known.join(", ")));
@@ -105,7 +113,20 @@ fn nearest(key: &str, at: Level) -> Option<&'static str> {
 /// Where a key is known.
 fn elsewhere(key: &str, at: Level) -> Option<String> {
     // Names that say nothing about where they belong.
-    if matches!(key, "name" | "type" | "source" | "value" | "template" | "metadata" | "time" | "path" | "k8s" | "version" | "id") {
+    if matches!(
+        key,
+        "name"
+            | "type"
+            | "source"
+            | "value"
+            | "template"
+            | "metadata"
+            | "time"
+            | "path"
+            | "k8s"
+            | "version"
+            | "id"
+    ) {
         return None;
     }
     let owners: Vec<&str> = Level::ALL
@@ -132,7 +153,9 @@ fn consequence(dependency: Option<&Site<'_>>, at: Level, key: &str) -> &'static 
 /// Whether a dependency has no filter at all.
 fn accepts_everything(dependency: &Site<'_>) -> bool {
     let json = dependency.json();
-    let filters = json.get("filters").filter(|filters| **filters != Value::Null);
+    let filters = json
+        .get("filters")
+        .filter(|filters| **filters != Value::Null);
     Filter::compile(filters, "").is_ok_and(|filter| {
         let why = filter.explain(&Event::default());
         why.passed && why.groups.is_empty()
@@ -171,12 +194,28 @@ mod tests {
         for (key, at, near) in [
             ("filter", Level::Dependency, Some("filters")),
             ("Filters", Level::Dependency, Some("filters")),
-            ("dataLogicaloperator", Level::Filters, Some("dataLogicalOperator")),
-            ("dataLogicalOperater", Level::Filters, Some("dataLogicalOperator")),
-            ("data_logical_operator", Level::Filters, Some("dataLogicalOperator")),
+            (
+                "dataLogicaloperator",
+                Level::Filters,
+                Some("dataLogicalOperator"),
+            ),
+            (
+                "dataLogicalOperater",
+                Level::Filters,
+                Some("dataLogicalOperator"),
+            ),
+            (
+                "data_logical_operator",
+                Level::Filters,
+                Some("dataLogicalOperator"),
+            ),
             ("values", Level::Data, Some("value")),
             ("comparater", Level::Data, Some("comparator")),
-            ("eventsourceName", Level::Dependency, Some("eventSourceName")),
+            (
+                "eventsourceName",
+                Level::Dependency,
+                Some("eventSourceName"),
+            ),
             ("atleastOnce", Level::Trigger, Some("atLeastOnce")),
             ("name", Level::Filters, None),
             ("description", Level::Dependency, None),

@@ -70,7 +70,12 @@ pub(super) fn sensor(
 
 impl<'a> Check<'a> {
     /// Reports a finding at a value.
-    fn report(&mut self, rule: &'static str, at: &Site<'_>, what: impl Into<String>) -> &mut Finding {
+    fn report(
+        &mut self,
+        rule: &'static str,
+        at: &Site<'_>,
+        what: impl Into<String>,
+    ) -> &mut Finding {
         let (mark, path) = (at.node.mark.clone(), at.path.clone());
         self.report_at(rule, &mark, path, what.into())
     }
@@ -122,7 +127,13 @@ impl<'a> Check<'a> {
     }
 
     /// A fix that replaces the text of a scalar.
-    fn text_fix(&self, at: &Site<'_>, new: &str, title: impl Into<String>, safe: bool) -> Option<Fix> {
+    fn text_fix(
+        &self,
+        at: &Site<'_>,
+        new: &str,
+        title: impl Into<String>,
+        safe: bool,
+    ) -> Option<Fix> {
         let edit = self.replaced(&at.node.mark, at.node.text()?, new)?;
         Some(Fix {
             title: title.into(),
@@ -154,7 +165,8 @@ fn written(shown: &str, text: &str) -> Option<String> {
     .contains(&text.to_ascii_lowercase().as_str());
     Some(if shown.starts_with('"') && !text.contains(['"', '\\']) {
         format!("\"{text}\"")
-    } else if !shown.starts_with(['"', '\'']) && starts_well && !is_word && text.chars().all(plain) {
+    } else if !shown.starts_with(['"', '\'']) && starts_well && !is_word && text.chars().all(plain)
+    {
         text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', "''"))

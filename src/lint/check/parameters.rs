@@ -51,7 +51,10 @@ fn source_kind(check: &Check<'_>, source: &Site<'_>, owner: &Owner<'_, '_>) -> O
     if dependency.get("transform").is_some() {
         return Some("transform".to_owned());
     }
-    let (name, event) = (dependency.text("eventSourceName"), dependency.text("eventName"));
+    let (name, event) = (
+        dependency.text("eventSourceName"),
+        dependency.text("eventName"),
+    );
     let kind = check.world.source_kind(check.namespace, name, event);
     kind.map(str::to_owned)
 }
@@ -147,7 +150,9 @@ fn number(check: &mut Check<'_>, site: &Site<'_>, source: &Site<'_>, owner: &Own
             short(&printed)
         ),
     );
-    finding.meant = Some(format!("`dataKey: {path}`, which keeps the digits as they are sent"));
+    finding.meant = Some(format!(
+        "`dataKey: {path}`, which keeps the digits as they are sent"
+    ));
     finding.fix = fix;
 }
 
@@ -155,7 +160,16 @@ fn number(check: &mut Check<'_>, site: &Site<'_>, source: &Site<'_>, owner: &Own
 fn numeric_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     [
-        "amount", "count", "total", "price", "quantity", "qty", "number", "size", "cents", "timestamp",
+        "amount",
+        "count",
+        "total",
+        "price",
+        "quantity",
+        "qty",
+        "number",
+        "size",
+        "cents",
+        "timestamp",
     ]
     .iter()
     .any(|word| name.ends_with(word))
@@ -190,8 +204,9 @@ fn default(check: &mut Check<'_>, parameter: &Site<'_>, source: &Site<'_>, owner
             short(value.node.text().unwrap_or_default())
         ),
     );
-    finding.meant =
-        Some("no default: the trigger then fails with an error that names the parameter".to_owned());
+    finding.meant = Some(
+        "no default: the trigger then fails with an error that names the parameter".to_owned(),
+    );
 }
 
 /// What a destination identifies, if it does.
@@ -205,11 +220,18 @@ fn identity(destination: &str, owner: &Owner<'_, '_>) -> Option<String> {
     }
     let rest = bare.strip_prefix("spec.arguments.parameters.")?;
     let index: usize = rest.strip_suffix(".value")?.parse().ok()?;
-    let entry = owner.resource?.follow(&format!("spec.arguments.parameters[{index}]"));
+    let entry = owner
+        .resource?
+        .follow(&format!("spec.arguments.parameters[{index}]"));
     let name = entry.text("name");
     let lower = name.to_ascii_lowercase();
-    let identifies = lower == "id" || lower == "key" || name.ends_with("Id") || name.ends_with("ID")
-        || ["-id", "_id", "-key", "_key"].iter().any(|end| lower.ends_with(end));
+    let identifies = lower == "id"
+        || lower == "key"
+        || name.ends_with("Id")
+        || name.ends_with("ID")
+        || ["-id", "_id", "-key", "_key"]
+            .iter()
+            .any(|end| lower.ends_with(end));
     identifies.then(|| format!("`{name}`"))
 }
 
@@ -225,9 +247,9 @@ fn index(check: &mut Check<'_>, parameter: &Site<'_>, owner: &Owner<'_, '_>) {
     let (Ok(index), Some(resource)) = (index.parse::<usize>(), owner.resource) else {
         return;
     };
-    let entries = resource.at(&["spec", "arguments"]).map_or(0, |arguments| {
-        arguments.list("parameters").len()
-    });
+    let entries = resource
+        .at(&["spec", "arguments"])
+        .map_or(0, |arguments| arguments.list("parameters").len());
     if field != "value" || index < entries {
         return;
     }
@@ -241,7 +263,8 @@ fn index(check: &mut Check<'_>, parameter: &Site<'_>, owner: &Owner<'_, '_>) {
         ),
     );
     finding.meant = Some(
-        "list the parameter by name under `spec.arguments.parameters` of the object in the Sensor".to_owned(),
+        "list the parameter by name under `spec.arguments.parameters` of the object in the Sensor"
+            .to_owned(),
     );
 }
 
@@ -255,5 +278,8 @@ pub(super) fn writes(list: &[Site<'_>], path: &str) -> bool {
 
 /// The text of an object's field.
 pub(super) fn field<'v>(object: &'v Value, pointer: &str) -> &'v str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }

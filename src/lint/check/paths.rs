@@ -41,7 +41,10 @@ fn blanks(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
     let finding = check.report(
         "blank-in-path",
         site,
-        format!("blanks belong to the names in `{}`, so it leads nowhere", short(path)),
+        format!(
+            "blanks belong to the names in `{}`, so it leads nowhere",
+            short(path)
+        ),
     );
     finding.meant = Some(format!("`{meant}`"));
     finding.fix = fix;
@@ -155,10 +158,7 @@ fn dotted_key(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
         return false;
     }
     let (host, name) = key.split_once('/').unwrap_or((key, ""));
-    let meant = format!(
-        "{kept}{}/{name}",
-        host.replace('.', "\\.")
-    );
+    let meant = format!("{kept}{}/{name}", host.replace('.', "\\."));
     if !differs(path, &meant) {
         return false;
     }
@@ -171,7 +171,9 @@ fn dotted_key(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
             short(path)
         ),
     );
-    finding.meant = Some(format!("`{meant}` (in single quotes, or `\\\\.` in double quotes)"));
+    finding.meant = Some(format!(
+        "`{meant}` (in single quotes, or `\\\\.` in double quotes)"
+    ));
     finding.fix = fix;
     true
 }
@@ -277,7 +279,11 @@ pub(super) fn check_list(check: &mut Check<'_>, condition: &Condition<'_>, sourc
     }
     header_index(check, condition, source);
     if matches!(condition.kind, "number" | "bool") && gives_list(condition.path) {
-        let as_what = if condition.kind == "number" { "0" } else { "false" };
+        let as_what = if condition.kind == "number" {
+            "0"
+        } else {
+            "false"
+        };
         let finding = check.report(
             "list-as-scalar",
             &condition.part("path"),
@@ -287,7 +293,8 @@ pub(super) fn check_list(check: &mut Check<'_>, condition: &Condition<'_>, sourc
             ),
         );
         finding.meant = Some(
-            "one element (`.0`), a query that finds one (`#(sku==\"B2\").qty`), or a script".to_owned(),
+            "one element (`.0`), a query that finds one (`#(sku==\"B2\").qty`), or a script"
+                .to_owned(),
         );
     }
 }
@@ -300,7 +307,10 @@ fn header_index(check: &mut Check<'_>, condition: &Condition<'_>, source: Option
         return;
     }
     let value = condition.texts().first().map_or("x", |text| *text);
-    let bare = value.trim_start_matches('^').trim_end_matches('$').replace('\\', "");
+    let bare = value
+        .trim_start_matches('^')
+        .trim_end_matches('$')
+        .replace('\\', "");
     let name = String::from_utf8_lossy(&canonical(name)).into_owned();
     let data = json!({"header": {name.clone(): [bare]}, "body": {}}).to_string();
     let with = |path: String| {
@@ -314,13 +324,24 @@ fn header_index(check: &mut Check<'_>, condition: &Condition<'_>, source: Option
         with(format!("header.{name}.0")),
     );
     let what = match (whole, first) {
-        (false, true) => format!("the value is a JSON list, `[\"{}\"]`, so the condition never holds as it is meant", short(&bare)),
-        (true, _) if condition.kind == "string" => format!("the value is a JSON list, and the pattern is searched in its text `[\"{}\"]`", short(&bare)),
+        (false, true) => format!(
+            "the value is a JSON list, `[\"{}\"]`, so the condition never holds as it is meant",
+            short(&bare)
+        ),
+        (true, _) if condition.kind == "string" => format!(
+            "the value is a JSON list, and the pattern is searched in its text `[\"{}\"]`",
+            short(&bare)
+        ),
         _ => return,
     };
     let meant = format!("{}.0", condition.path);
     let site = condition.part("path");
-    let fix = check.text_fix(&site, &meant, "take the first value", !whole && source.is_some());
+    let fix = check.text_fix(
+        &site,
+        &meant,
+        "take the first value",
+        !whole && source.is_some(),
+    );
     let finding = check.report(
         "header-index",
         &site,
@@ -335,7 +356,9 @@ fn gives_list(wanted: &str) -> bool {
     let Some((before, after)) = wanted.split_once(".#.") else {
         return wanted.ends_with(")#") || wanted.contains(")#.");
     };
-    let Some(inner) = document(after, &json!(1)).and_then(|text| serde_json::from_str::<Value>(&text).ok()) else {
+    let Some(inner) =
+        document(after, &json!(1)).and_then(|text| serde_json::from_str::<Value>(&text).ok())
+    else {
         return false;
     };
     let Some(data) = document(before, &json!([inner])) else {

@@ -59,7 +59,10 @@ fn unreadable(
     } else if text.contains("(?=") || text.contains("(?<=") {
         "RE2 has no look-around: list a second condition for the other part of the text".to_owned()
     } else if text.starts_with("*.") || text.starts_with('*') {
-        format!("a pattern is no file glob: `^.*{}$`", escaped(text.trim_start_matches('*')))
+        format!(
+            "a pattern is no file glob: `^.*{}$`",
+            escaped(text.trim_start_matches('*'))
+        )
     } else {
         format!("to mean this very text write `^{}$`", escaped(text))
     });
@@ -131,7 +134,10 @@ fn dots(check: &mut Check<'_>, text: &str, value: &Site<'_>) -> Option<String> {
     let finding = check.report(
         "unescaped-dot",
         value,
-        format!("a dot in `{}` stands for any character{example}", short(text)),
+        format!(
+            "a dot in `{}` stands for any character{example}",
+            short(text)
+        ),
     );
     finding.meant = Some(format!("`{mended}`"));
     finding.fix = fix;
@@ -148,10 +154,14 @@ fn bare_dots(text: &str) -> Vec<usize> {
             '[' => in_class = true,
             ']' => in_class = false,
             '.' if !in_class => {
-                let before = place.checked_sub(1).and_then(|before| characters.get(before));
+                let before = place
+                    .checked_sub(1)
+                    .and_then(|before| characters.get(before));
                 let after = characters.get(place + 1);
-                let word = |side: Option<&(usize, char)>| side.is_some_and(|(_, c)| c.is_alphanumeric());
-                let escape = place >= 2 && characters.get(place - 2).is_some_and(|(_, c)| *c == '\\');
+                let word =
+                    |side: Option<&(usize, char)>| side.is_some_and(|(_, c)| c.is_alphanumeric());
+                let escape =
+                    place >= 2 && characters.get(place - 2).is_some_and(|(_, c)| *c == '\\');
                 if word(before) && word(after) && !escape {
                     found.push(at);
                 }
@@ -217,7 +227,11 @@ fn anchors(
         let finding = check.report(
             "partly-anchored-pattern",
             value,
-            format!("`{}` is open at its {side}: `{}` {verb}, too", short(text), short(&longer)),
+            format!(
+                "`{}` is open at its {side}: `{}` {verb}, too",
+                short(text),
+                short(&longer)
+            ),
         );
         finding.meant = Some(format!("`{whole}`, if the whole text is meant"));
         return;

@@ -33,7 +33,11 @@ pub(super) fn check(check: &mut Check<'_>, root: &Site<'_>) {
         Err(Invalid::Refused {
             condition, message, ..
         }) => {
-            if check.found.iter().any(|finding| SAY_SO.contains(&finding.rule)) {
+            if check
+                .found
+                .iter()
+                .any(|finding| SAY_SO.contains(&finding.rule))
+            {
                 return;
             }
             let site = place(root, &object, condition, check.now);
@@ -57,10 +61,14 @@ fn quoted(check: &Check<'_>, site: &Site<'_>) -> Option<Fix> {
     let shown = check.source.get(site.node.mark.bytes.clone())?;
     let text = match value {
         Value::Bool(value) => value.to_string(),
-        Value::Number(_) if !shown.is_empty() && !shown.contains(['"', '\'', '\n']) => shown.to_owned(),
+        Value::Number(_) if !shown.is_empty() && !shown.contains(['"', '\'', '\n']) => {
+            shown.to_owned()
+        }
         _ => return None,
     };
-    let plain = shown.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_'));
+    let plain = shown
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_'));
     (plain && !shown.is_empty()).then(|| Fix {
         title: format!("\"{text}\""),
         safe: true,
@@ -72,7 +80,12 @@ fn quoted(check: &Check<'_>, site: &Site<'_>) -> Option<Fix> {
 }
 
 /// The smallest part that is refused when it is alone.
-fn place<'t>(root: &Site<'t>, object: &Value, condition: Condition, now: jiff::Timestamp) -> Site<'t> {
+fn place<'t>(
+    root: &Site<'t>,
+    object: &Value,
+    condition: Condition,
+    now: jiff::Timestamp,
+) -> Site<'t> {
     let list = match condition {
         Condition::DependenciesProvided => "dependencies",
         Condition::TriggersProvided => "triggers",

@@ -19,7 +19,10 @@ pub(super) fn check(check: &mut Check<'_>, site: &Site<'_>) {
             site,
             "the script never returns the boolean `true`, so no event passes",
         );
-        finding.meant = Some("`return event.body.kind == \"…\"`; a text, a number or no value is not true".to_owned());
+        finding.meant = Some(
+            "`return event.body.kind == \"…\"`; a text, a number or no value is not true"
+                .to_owned(),
+        );
     }
     zero_index(check, site, &code);
 }
@@ -44,7 +47,10 @@ fn compiled(check: &mut Check<'_>, site: &Site<'_>, text: &str, code: &str) -> R
             let finding = check.report(
                 "bad-script",
                 site,
-                format!("the script does not compile, so every event is dropped with an error: {}", short(&error)),
+                format!(
+                    "the script does not compile, so every event is dropped with an error: {}",
+                    short(&error)
+                ),
             );
             finding.meant = if code.contains("!=") {
                 Some("`~=` is Lua's unequal".to_owned())
@@ -94,7 +100,11 @@ fn long_bracket(text: &str) -> Option<&str> {
     let level = inner.len() - inner.trim_start_matches('=').len();
     let inner = inner[level..].strip_prefix('[')?;
     let close = format!("]{}]", "=".repeat(level));
-    Some(inner.find(&close).map_or("", |end| &inner[end + close.len()..]))
+    Some(
+        inner
+            .find(&close)
+            .map_or("", |end| &inner[end + close.len()..]),
+    )
 }
 
 fn after_quoted(text: &str, quote: char) -> &str {
@@ -164,7 +174,11 @@ mod tests {
             (r#"s = "a\"b" t"#, "s = \"\" t"),
             ("--", " "),
         ] {
-            assert_eq!(code_of(text).replace("  ", " "), code.replace("  ", " "), "{text}");
+            assert_eq!(
+                code_of(text).replace("  ", " "),
+                code.replace("  ", " "),
+                "{text}"
+            );
         }
     }
 

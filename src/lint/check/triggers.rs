@@ -72,7 +72,9 @@ fn fixed_name(check: &mut Check<'_>, acting: &Site<'_>, resource: &Site<'_>, lis
     if !creates || name.is_empty() || parameters::writes(list, "metadata.name") {
         return;
     }
-    let site = resource.at(&["metadata", "name"]).unwrap_or_else(|| resource.clone());
+    let site = resource
+        .at(&["metadata", "name"])
+        .unwrap_or_else(|| resource.clone());
     let finding = check.report(
         "fixed-name",
         &site,
@@ -94,7 +96,9 @@ fn retry(check: &mut Check<'_>, trigger: &Site<'_>) {
         return;
     }
     let fix = site.key_mark.and_then(|key| {
-        let line_start = check.source[..key.bytes.start].rfind('\n').map_or(0, |at| at + 1);
+        let line_start = check.source[..key.bytes.start]
+            .rfind('\n')
+            .map_or(0, |at| at + 1);
         let indent = check.source.get(line_start..key.bytes.start)?;
         let alone = indent.chars().all(|c| c == ' ') && !key.bytes.is_empty();
         let absent = trigger.get("atLeastOnce").is_none();
@@ -131,7 +135,10 @@ fn conditions(check: &mut Check<'_>, trigger: &Site<'_>, names: &[String]) -> Op
                 &site,
                 format!("the trigger is never subscribed: {error}"),
             );
-            finding.meant = Some(format!("names of dependencies ({}) joined with && and ||", names.join(", ")));
+            finding.meant = Some(format!(
+                "names of dependencies ({}) joined with && and ||",
+                names.join(", ")
+            ));
             None
         }
     }
@@ -144,11 +151,24 @@ fn shared_event(
     conditions: &Conditions,
     dependencies: &[Site<'_>],
 ) {
-    let named = |name: &String| dependencies.iter().rev().find(|one| one.text("name") == name);
+    let named = |name: &String| {
+        dependencies
+            .iter()
+            .rev()
+            .find(|one| one.text("name") == name)
+    };
     let wanted: Vec<&Site<'_>> = conditions.dependencies().iter().filter_map(named).collect();
     for (place, one) in wanted.iter().enumerate() {
-        let address = |site: &Site<'_>| (site.text("eventSourceName").to_owned(), site.text("eventName").to_owned());
-        let Some(other) = wanted[place + 1..].iter().find(|other| address(other) == address(one)) else {
+        let address = |site: &Site<'_>| {
+            (
+                site.text("eventSourceName").to_owned(),
+                site.text("eventName").to_owned(),
+            )
+        };
+        let Some(other) = wanted[place + 1..]
+            .iter()
+            .find(|other| address(other) == address(one))
+        else {
             continue;
         };
         let (first, second) = (one.text("name"), other.text("name"));
@@ -157,12 +177,18 @@ fn shared_event(
             .or_else(|| trigger.at(&["template", "name"]))
             .unwrap_or_else(|| trigger.clone());
         let what = if conditions.needs_several() {
-            format!("`{first}` and `{second}` listen to the same event: one that passes both filters counts for both")
+            format!(
+                "`{first}` and `{second}` listen to the same event: one that passes both filters counts for both"
+            )
         } else {
-            format!("`{first}` and `{second}` listen to the same event: one that passes both filters runs the trigger twice")
+            format!(
+                "`{first}` and `{second}` listen to the same event: one that passes both filters runs the trigger twice"
+            )
         };
         let finding = check.report("two-dependencies-on-one-event", &site, what);
-        finding.meant = Some("one dependency whose filter says both, or filters that exclude each other".to_owned());
+        finding.meant = Some(
+            "one dependency whose filter says both, or filters that exclude each other".to_owned(),
+        );
         return;
     }
 }
@@ -177,7 +203,10 @@ fn unused(check: &mut Check<'_>, dependencies: &[Site<'_>], used: &[String]) {
         let finding = check.report(
             "unused-dependency",
             &site,
-            format!("no trigger's `conditions` name `{}`, so its events do nothing", short(name)),
+            format!(
+                "no trigger's `conditions` name `{}`, so its events do nothing",
+                short(name)
+            ),
         );
         finding.meant = Some("name it in `conditions`, or leave it out".to_owned());
     }
