@@ -32,6 +32,7 @@ mod kubectl;
 mod lab_files;
 mod labs;
 mod ledger;
+mod lint;
 mod nats_support;
 mod node_addresses;
 mod node_children;
