@@ -111,10 +111,7 @@ pub(super) fn run_delivery(args: &DeliverArgs, out: &mut dyn Write) -> Result<u8
     };
     // A bad request must not leave an empty ledger behind.
     request.check()?;
-    if let Some(point) = args.fault.at_crm() {
-        crm.set_fault(point)
-            .map_err(|source| CommandError::SetFault { source })?;
-    }
+    set_fault(&crm, args.fault)?;
     let mut ledger = Ledger::open(&args.db)?;
     let delivery = match args.manner {
         Manner::Claimed => deliver(&mut ledger, &crm, &request, args.fault)?,
@@ -122,6 +119,16 @@ pub(super) fn run_delivery(args: &DeliverArgs, out: &mut dyn Write) -> Result<u8
     };
     json_line(out, &delivery)?;
     Ok(exit_code(&delivery))
+}
+
+/// Tells the CRM what to do to the next request, where the fault is one of the CRM's.
+fn set_fault(crm: &Client, fault: Fault) -> Result<(), CommandError> {
+    match fault.at_crm() {
+        Some(point) => crm
+            .set_fault(point)
+            .map_err(|source| CommandError::SetFault { source }),
+        None => Ok(()),
+    }
 }
 
 fn exit_code(delivery: &Delivery) -> u8 {
@@ -156,6 +163,7 @@ pub struct RelayArgs {
 pub(super) fn run_relay(args: &RelayArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
     let crm = args.crm.client()?;
     existing(&args.db)?;
+    set_fault(&crm, args.fault)?;
     let lease = Duration::from_secs(args.lease);
     let relayed = relay(
         &mut Ledger::open(&args.db)?,
