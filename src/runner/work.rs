@@ -190,10 +190,13 @@ impl Worker {
                     .rewind(&format!("{lab}-{stage}"))
                     .await
                     .map_err(not_rewound);
+                self.observer.rewound();
                 self.answer(generation, Message::Rewound { result });
             }
             Effect::Reset { lab } => {
+                self.observer.rewound();
                 let result = self.reset(&lab).await;
+                self.observer.rewound();
                 self.answer(generation, Message::Rewound { result });
             }
             Effect::OpenWorkingCopy { manifest } => {
