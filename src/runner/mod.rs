@@ -7,6 +7,7 @@ pub mod acting;
 mod applying;
 pub mod autopilot;
 pub mod driver;
+pub mod errand;
 pub mod expected;
 pub mod facts;
 mod fault;
