@@ -10,6 +10,7 @@ mod ledger;
 mod logs;
 mod manifest;
 mod reach;
+mod running;
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::AtPath;
 use super::order::{check_amount, key};
@@ -86,7 +86,7 @@ pub enum Finding {
 }
 
 /// A claim as it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRow {
     /// Sequence of its last transition, so that a changed claim comes again after it.
     pub seq: i64,
@@ -108,7 +108,7 @@ pub struct ClaimRow {
 }
 
 /// One change of a claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransitionRow {
     pub seq: i64,
     pub order_id: String,
@@ -121,6 +121,7 @@ pub struct TransitionRow {
 }
 
 impl Table for ClaimRow {
+    const VIEW: &'static str = "/claims";
     const SINCE: i64 = 2;
     const SQL: &'static str = "SELECT seq, order_id, action, amount_cents, state, sending, reference, detail, workflow_uid,
         arrival, lease_ms, clock_ms FROM claims WHERE seq > ?1 ORDER BY seq LIMIT ?2";
@@ -154,6 +155,7 @@ impl Table for ClaimRow {
 }
 
 impl Table for TransitionRow {
+    const VIEW: &'static str = "/transitions";
     const SINCE: i64 = 2;
     const SQL: &'static str =
         "SELECT seq, order_id, action, state, workflow_uid, reference, detail, clock_ms

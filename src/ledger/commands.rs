@@ -7,6 +7,7 @@ mod apply;
 mod deliver;
 mod serve;
 mod show;
+mod source;
 
 use std::io::Write;
 
@@ -20,6 +21,7 @@ pub use apply::ApplyArgs;
 pub use deliver::{CrmArgs, DeliverArgs, Manner, ReconcileArgs};
 pub use serve::{ServeArgs, bind, until_signal};
 pub use show::{ClockArgs, Format, ReadArgs};
+pub use source::View;
 
 /// The command did what it says; a duplicate counts as done.
 pub const DONE: u8 = 0;
@@ -68,12 +70,22 @@ enum CommandError {
     Serve { port: u16, source: std::io::Error },
     #[error(transparent)]
     Url(#[from] UrlError),
+    #[error(
+        "no ledger was named and no session runs; give a file with --db, or start `eventlab` first"
+    )]
+    NoLedger,
+    #[error("this command reads a file; name it with --db")]
+    NoFile,
+    #[error("{0}")]
+    View(String),
 }
 
 impl CommandError {
     fn exit_code(&self) -> u8 {
         match self {
-            CommandError::Ledger(LedgerError::Invalid { .. }) | CommandError::Url(_) => USAGE,
+            CommandError::Ledger(LedgerError::Invalid { .. })
+            | CommandError::Url(_)
+            | CommandError::NoFile => USAGE,
             // A reader that went away (`| head`) has what it wanted.
             CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => DONE,
             _ => FAILED,
@@ -81,14 +93,32 @@ impl CommandError {
     }
 }
 
-/// Runs a command to its end and answers its exit code.
-pub fn run(command: &LedgerCommand, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+impl LedgerCommand {
+    /// Whether it reads the ledger of the running session, since no file was named.
+    #[must_use]
+    pub fn reads_session(&self) -> bool {
+        match self {
+            LedgerCommand::Show(args)
+            | LedgerCommand::Attempts(args)
+            | LedgerCommand::Claims(args) => args.db.is_none(),
+            _ => false,
+        }
+    }
+}
+
+/// Runs a command to its end and answers its exit code. `view` is what commands read that name no file.
+pub fn run(
+    command: &LedgerCommand,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
     let done = match command {
         LedgerCommand::Apply(args) => apply::apply(args, out),
         LedgerCommand::Serve(args) => serve::serve(args, err),
-        LedgerCommand::Show(args) => show::show(args, out),
-        LedgerCommand::Attempts(args) => show::attempts(args, out),
-        LedgerCommand::Claims(args) => show::claims(args, out),
+        LedgerCommand::Show(args) => show::show(args, view, out),
+        LedgerCommand::Attempts(args) => show::attempts(args, view, out),
+        LedgerCommand::Claims(args) => show::claims(args, view, out),
         LedgerCommand::Verify(args) => show::verify(args, out),
         LedgerCommand::Deliver(args) => deliver::run_delivery(args, out),
         LedgerCommand::Reconcile(args) => deliver::run_reconciliation(args, out),
