@@ -1,7 +1,7 @@
 //! What runs behind `eventlab ledger …`: in pods, and for people in a shell.
 //!
-//! Data goes to stdout, talk to stderr. Exit codes: 0 done (also for a duplicate), 1 it could not be done, 3 conflict,
-//! 4 unresolved, 5 another run works on it, 64 bad arguments.
+//! Data goes to stdout, talk to stderr. Exit codes: 0 done (also for a duplicate), 1 it could not be done, 3 conflict or,
+//! of a command that prints, the running session could not be looked at, 4 unresolved, 5 another run works on it, 64 bad arguments.
 
 mod apply;
 mod deliver;
@@ -29,6 +29,8 @@ pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
 /// The key was applied before with another amount.
 pub const CONFLICT: u8 = 3;
+/// The running session's ledger could not be looked at (the commands that print know no conflict).
+pub const UNSEEN: u8 = 3;
 /// Nobody knows whether the work was done; somebody must look.
 pub const UNRESOLVED: u8 = 4;
 /// Another run works on it.
@@ -86,6 +88,7 @@ impl CommandError {
             CommandError::Ledger(LedgerError::Invalid { .. })
             | CommandError::Url(_)
             | CommandError::NoFile => USAGE,
+            CommandError::View(_) => UNSEEN,
             // A reader that went away (`| head`) has what it wanted.
             CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => DONE,
             _ => FAILED,

@@ -46,14 +46,15 @@ pub(super) fn show(
     out: &mut dyn Write,
 ) -> Result<u8, CommandError> {
     let source = Source::new(args.db.as_deref(), view)?;
-    if args.format == Format::Text {
-        writeln!(
+    let head = |out: &mut dyn Write| match args.format {
+        Format::Text => writeln!(
             out,
             "{:<28} {:<12} {:>14} {:>7}  LEDGER TIME",
             "ORDER", "ACTION", "CENTS", "EFFECTS"
-        )?;
-    }
-    source.each(|row: &BalanceRow| match args.format {
+        ),
+        Format::Json => Ok(()),
+    };
+    source.each(out, head, |out, row: &BalanceRow| match args.format {
         Format::Json => json_line(out, row),
         Format::Text => writeln!(
             out,
@@ -70,14 +71,15 @@ pub(super) fn attempts(
     out: &mut dyn Write,
 ) -> Result<u8, CommandError> {
     let source = Source::new(args.db.as_deref(), view)?;
-    if args.format == Format::Text {
-        writeln!(
+    let head = |out: &mut dyn Write| match args.format {
+        Format::Text => writeln!(
             out,
             "{:>5} {:<10} {:<28} {:<12} {:>14} {:<16} {:<36} LEDGER TIME",
             "SEQ", "OUTCOME", "ORDER", "ACTION", "CENTS", "MODE", "WORKFLOW UID"
-        )?;
-    }
-    source.each(|row: &AttemptRow| match args.format {
+        ),
+        Format::Json => Ok(()),
+    };
+    source.each(out, head, |out, row: &AttemptRow| match args.format {
         Format::Json => json_line(out, row),
         Format::Text => writeln!(
             out,
@@ -101,14 +103,15 @@ pub(super) fn claims(
     out: &mut dyn Write,
 ) -> Result<u8, CommandError> {
     let source = Source::new(args.db.as_deref(), view)?;
-    if args.format == Format::Text {
-        writeln!(
+    let head = |out: &mut dyn Write| match args.format {
+        Format::Text => writeln!(
             out,
             "{:<28} {:<12} {:>14} {:<11} {:<12} {:<25} DETAIL",
             "ORDER", "ACTION", "CENTS", "STATE", "REFERENCE", "LEDGER TIME"
-        )?;
-    }
-    source.each(|row: &ClaimRow| match args.format {
+        ),
+        Format::Json => Ok(()),
+    };
+    source.each(out, head, |out, row: &ClaimRow| match args.format {
         Format::Json => json_line(out, row),
         Format::Text => writeln!(
             out,

@@ -1,5 +1,6 @@
 //! Where the commands that print get their rows: a ledger file, or the HTTP view of a running session.
 
+use std::io::Write;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -39,16 +40,22 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Calls `print` for every row, a page at a time.
+    /// Calls `head` once rows can be read, then `print` for every row, a page at a time.
     pub(super) fn each<T: Table + DeserializeOwned>(
         &self,
-        mut print: impl FnMut(&T) -> std::io::Result<()>,
+        out: &mut dyn Write,
+        head: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+        mut print: impl FnMut(&mut dyn Write, &T) -> std::io::Result<()>,
     ) -> Result<(), CommandError> {
         let mut after = 0;
+        let mut head = Some(head);
         loop {
             let (rows, more) = self.page::<T>(after)?;
+            if let Some(head) = head.take() {
+                head(out)?;
+            }
             for row in &rows {
-                print(row)?;
+                print(out, row)?;
             }
             match rows.last() {
                 // A view that repeats itself would never end.
@@ -117,10 +124,11 @@ mod tests {
 
     fn orders(view: &Pages) -> Result<Vec<String>, CommandError> {
         let mut seen = Vec::new();
-        Source::new(None, Some(view))?.each(|row: &BalanceRow| {
+        let each = |_: &mut dyn Write, row: &BalanceRow| {
             seen.push(row.order_id.clone());
             Ok(())
-        })?;
+        };
+        Source::new(None, Some(view))?.each(&mut Vec::new(), |_| Ok(()), each)?;
         Ok(seen)
     }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::environment::StartError;
+use super::expression::Expression;
 
 /// Fields of `spec` that are not event types.
 const OTHER_FIELDS: [&str; 6] = [
@@ -52,6 +53,8 @@ pub(super) struct Webhook {
     pub metadata: BTreeMap<String, String>,
     /// Secret name and key of the bearer token.
     pub auth: Option<(String, String)>,
+    /// What must be true of an event before it is published.
+    pub filter: Option<Expression>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -157,12 +160,11 @@ fn webhook(event: &str, spec: WebhookSpec) -> Result<Webhook, String> {
         .port
         .parse()
         .map_err(|error| format!("failed to parse server port {}. err: {error}", spec.port))?;
-    if let Some(filter) = spec.filter.filter(|filter| !filter.expression.is_empty()) {
-        return Err(format!(
-            "eventlab: the filter expression {:?} of an EventSource is not supported",
-            filter.expression
-        ));
-    }
+    // Upstream keeps a filter that is there and has no expression, and every event fails at it.
+    let filter = match spec.filter {
+        Some(filter) => Some(Expression::parse(&filter.expression)?),
+        None => None,
+    };
     if spec
         .server_cert_secret
         .is_some_and(|secret| !secret.is_null())
@@ -188,6 +190,7 @@ fn webhook(event: &str, spec: WebhookSpec) -> Result<Webhook, String> {
         max_payload: max_payload.min(MAX_PAYLOAD),
         metadata: spec.metadata.unwrap_or_default(),
         auth: spec.auth_secret.map(|secret| (secret.name, secret.key)),
+        filter,
     })
 }
 
@@ -229,7 +232,7 @@ mod tests {
             "calendar": {"daily": {"schedule": "0 0 * * *"}},
             "webhook": {
                 "a": {"endpoint": "/a", "port": "x"},
-                "b": {"endpoint": "/b", "port": "1", "filter": {"expression": "body.a == 1"}},
+                "b": {"endpoint": "/b", "port": "1", "filter": {"expression": "sum(1..9) > body.a"}},
                 "c": {"port": "1"},
                 "d": {"endpoint": "/d/{id}", "port": "1"},
             },
@@ -241,7 +244,7 @@ mod tests {
             .collect();
         assert_eq!(events, ["daily", "a", "b", "c", "d"]);
         assert!(
-            source.refused[2].reason.contains("body.a == 1"),
+            source.refused[2].reason.contains("`sum`"),
             "{:?}",
             source.refused
         );
