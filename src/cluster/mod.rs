@@ -11,6 +11,7 @@ mod logs;
 mod manifest;
 mod reach;
 mod running;
+mod secrets;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub use ledger::{AttemptRow, EffectRow, LedgerView};
 pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use reach::{Request, Response, SendError};
+pub use secrets::{texts_in, texts_of};
 
 /// What the rest of the program cannot know of the embedded cluster except through this.
 pub trait Host: Send + Sync {

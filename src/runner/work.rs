@@ -17,8 +17,8 @@ use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
 use super::{fault, gate, looking, sending};
-use crate::cluster::{AccessQuestion, ApplyError, Cluster, Manifest, RewindError, SendError};
-use crate::evidence::{ProbeRun, Right};
+use crate::cluster::{self, AccessQuestion, ApplyError, Cluster, Manifest, RewindError, SendError};
+use crate::evidence::{Expectation, Right};
 use crate::kinds;
 use crate::lab::{Action, Catalog, GateMode, Probe};
 use crate::session::files::WorkingCopies;
@@ -147,17 +147,18 @@ impl Worker {
                 probes,
             } => {
                 self.focus(&lab, &stage, attempt).await;
-                let probes = probes
+                let expected = probes
                     .into_iter()
-                    .map(|(name, trace, _)| ProbeRun {
-                        name,
-                        trace,
-                        attempt,
+                    .map(|(probe, trace, fate)| Expectation {
+                        probe,
+                        trace: Some(trace),
+                        fate,
+                        control: false,
                     })
                     .collect();
                 let complete = self
                     .observer
-                    .settled(probes, &lab, attempt, self.patience.collect)
+                    .settled(expected, &lab, attempt, self.patience.collect)
                     .await;
                 self.answer(generation, Message::Collected { complete });
             }
@@ -217,6 +218,8 @@ impl Worker {
         }
         let mut fingerprints = Vec::new();
         for manifest in &mut manifests {
+            // Before anybody can write a word of it.
+            self.observer.hide(cluster::texts_in(manifest));
             rename_dependencies(manifest, attempt);
             let applied = self
                 .cluster

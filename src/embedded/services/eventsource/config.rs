@@ -7,16 +7,8 @@ use serde_json::Value;
 
 use super::super::environment::StartError;
 use super::expression::Expression;
+use crate::kinds::EVENT_TYPES;
 
-/// Fields of `spec` that are not event types.
-const OTHER_FIELDS: [&str; 6] = [
-    "eventBusName",
-    "template",
-    "service",
-    "replicas",
-    "revisionHistoryLimit",
-    "loggingFields",
-];
 /// Upstream's limit of a request body in bytes.
 pub(super) const DEFAULT_PAYLOAD: u64 = 1 << 20;
 /// Larger limits are held down to this, since the bus takes less anyway.
@@ -111,7 +103,7 @@ impl EventSource {
             .unwrap_or(&empty);
         for (kind, events) in spec
             .iter()
-            .filter(|(kind, _)| !OTHER_FIELDS.contains(&kind.as_str()))
+            .filter(|(kind, _)| EVENT_TYPES.contains(&kind.as_str()))
         {
             let Some(events) = events.as_object() else {
                 continue;

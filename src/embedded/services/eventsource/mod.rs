@@ -115,6 +115,12 @@ pub fn intake(object: &serde_json::Value, event: &str) -> Result<Option<Intake>,
     }))
 }
 
+/// Why a filter expression cannot be evaluated here; `None` when it can be.
+#[must_use]
+pub fn expression_objection(text: &str) -> Option<String> {
+    Expression::parse(text).err()
+}
+
 /// Runs the service.
 #[must_use]
 pub fn run(context: ServiceContext) -> BoxFuture<'static, i32> {
