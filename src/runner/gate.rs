@@ -2,23 +2,16 @@
 //!
 //! It never sleeps and never guesses: each condition names what it saw, or what it still waits for.
 
-mod pods;
-mod sensor;
-mod subscribed;
-mod way;
-
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use self::sensor::{older_pod, sensor_spec, sensor_valid};
-use self::subscribed::{consumers, subscribed};
-use self::way::{event_bus, event_source, intake, ledger};
-use super::expected::Subscription;
+use super::expected::{Subscription, subscriptions};
 use crate::embedded::bus::ConsumerInfo;
 use crate::lab::GateMode;
-use crate::session::message::{GateCondition, GateReport};
+use crate::session::message::{GateCondition, GateReport, StepError};
 
 /// What the log of one container instance has said about its subscriptions so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,5 +143,493 @@ fn condition_of<'a>(object: &'a Value, kind: &str) -> Option<(&'a str, &'a str)>
     Some((text(found, "/status"), text(found, "/message")))
 }
 
+fn event_bus(input: &Input) -> GateCondition {
+    let command = format!(
+        "kubectl -n {} get eventbus default -o yaml",
+        input.namespace
+    );
+    let Some(bus) = &input.event_bus else {
+        return condition(
+            "event bus",
+            false,
+            "there is no EventBus `default`",
+            command,
+        );
+    };
+    for kind in ["Deployed", "Configured"] {
+        match condition_of(bus, kind) {
+            Some(("True", _)) => {}
+            Some((_, message)) => {
+                return condition(
+                    "event bus",
+                    false,
+                    format!("not {kind}: {message}"),
+                    command,
+                );
+            }
+            None => return condition("event bus", false, format!("not {kind} yet"), command),
+        }
+    }
+    condition("event bus", true, "Deployed and Configured", command)
+}
+
+/// The object that a pod carries in an environment variable, decoded.
+fn carried(pod: &Value, variable: &str) -> Option<Value> {
+    let containers = pod.pointer("/spec/containers")?.as_array()?;
+    let environment = containers
+        .iter()
+        .find(|container| text(container, "/name") == "main")?
+        .get("env")?
+        .as_array()?;
+    let encoded = environment
+        .iter()
+        .find(|entry| text(entry, "/name") == variable)?;
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(text(encoded, "/value"))
+        .ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn terminating(pod: &Value) -> bool {
+    pod.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+fn finished(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
+fn ready(pod: &Value) -> bool {
+    matches!(condition_of(pod, "Ready"), Some(("True", _)))
+}
+
+fn pod_name(pod: &Value) -> &str {
+    text(pod, "/metadata/name")
+}
+
+/// Pods that carry the present spec and are not going away, and all others.
+fn split_pods<'a>(
+    pods: &'a [Value],
+    object: &Value,
+    variable: &str,
+) -> (Vec<&'a Value>, Vec<&'a Value>) {
+    let spec = object.get("spec");
+    pods.iter().filter(|pod| !finished(pod)).partition(|pod| {
+        !terminating(pod)
+            && carried(pod, variable).is_some_and(|carried| carried.get("spec") == spec)
+    })
+}
+
+fn event_source(input: &Input) -> GateCondition {
+    let command = format!(
+        "kubectl -n {} get eventsource,pods -l eventsource-name",
+        input.namespace
+    );
+    let Some(source) = &input.event_source else {
+        return condition("event source", false, "there is no EventSource", command);
+    };
+    if let Some(("False", message)) = condition_of(source, "SourcesProvided") {
+        return condition(
+            "event source",
+            false,
+            format!("invalid: {message}"),
+            command,
+        );
+    }
+    let (current, older) = split_pods(&input.event_source_pods, source, "EVENTSOURCE_OBJECT");
+    match (current.as_slice(), older.as_slice()) {
+        ([], []) => condition("event source", false, "no pod yet", command),
+        ([], [old, ..]) => condition(
+            "event source",
+            false,
+            format!("pod {} runs an older spec", pod_name(old)),
+            command,
+        ),
+        ([_, ..], [old, ..]) => condition(
+            "event source",
+            false,
+            format!("old pod {} is still there", pod_name(old)),
+            command,
+        ),
+        ([pod, ..], []) if !ready(pod) => condition(
+            "event source",
+            false,
+            format!(
+                "pod {} is not Ready: {}",
+                pod_name(pod),
+                waiting_reason(pod)
+            ),
+            command,
+        ),
+        ([pod, ..], []) => condition(
+            "event source",
+            true,
+            format!("pod {} runs the present spec", pod_name(pod)),
+            command,
+        ),
+    }
+}
+
+/// Why a pod's container does not run.
+fn waiting_reason(pod: &Value) -> String {
+    let statuses = pod
+        .pointer("/status/containerStatuses")
+        .and_then(Value::as_array);
+    let waiting = statuses.and_then(|statuses| {
+        statuses
+            .iter()
+            .find_map(|status| status.pointer("/state/waiting"))
+    });
+    waiting.map_or_else(
+        || text(pod, "/status/phase").to_owned(),
+        |waiting| {
+            format!("{} {}", text(waiting, "/reason"), text(waiting, "/message"))
+                .trim()
+                .to_owned()
+        },
+    )
+}
+
+fn intake(input: &Input) -> GateCondition {
+    let command = format!(
+        "kubectl -n {} get endpoints orders-eventsource-svc",
+        input.namespace
+    );
+    match &input.intake {
+        Ok(()) => condition(
+            "intake",
+            true,
+            "the EventSource answers through its Service",
+            command,
+        ),
+        Err(reason) => condition("intake", false, reason.clone(), command),
+    }
+}
+
+fn ledger(input: &Input) -> GateCondition {
+    let command = format!(
+        "kubectl -n {} get deployment,pods,endpoints -l app=order-ledger",
+        input.namespace
+    );
+    match &input.ledger {
+        Ok(()) => condition("ledger", true, "the ledger's view answers", command),
+        Err(reason) => condition("ledger", false, reason.clone(), command),
+    }
+}
+
+/// An invalid Sensor fails fast, once its controller has said so of the present spec.
+fn sensor_valid(input: &Input) -> (GateCondition, Option<StepError>) {
+    let command = format!("kubectl -n {} get sensor orders -o yaml", input.namespace);
+    let Some(sensor) = &input.sensor else {
+        return (
+            condition("sensor", false, "there is no Sensor", command),
+            None,
+        );
+    };
+    let refused = ["DependenciesProvided", "TriggersProvided"]
+        .iter()
+        .find_map(|kind| match condition_of(sensor, kind) {
+            Some(("False", message)) => {
+                // Only this program's own controller refuses what upstream accepts, and it says of which spec.
+                let own = message.starts_with("eventlab:") && observed_present_spec(sensor);
+                Some((format!("{kind} is False: {message}"), own))
+            }
+            _ => None,
+        });
+    let fails = |text: String| {
+        let text = format!("{text}. The edit is not live; the old filter runs on");
+        let error = StepError {
+            reason: "invalid-sensor".to_owned(),
+            text: text.clone(),
+            environment: false,
+        };
+        (
+            condition("sensor", false, text, command.clone()),
+            Some(error),
+        )
+    };
+    let waits = |text: String| (condition("sensor", false, text, command.clone()), None);
+    match (refused, &input.invalid) {
+        (_, Some(objection)) if objection.silent => fails(format!(
+            "the controller cannot decode it: {}",
+            objection.text
+        )),
+        (Some((text, true)), _) | (Some((text, false)), Some(_)) => fails(text),
+        (Some(_), None) => {
+            waits("its controller has not looked at the present spec yet".to_owned())
+        }
+        (None, Some(objection)) => waits(format!(
+            "invalid, and its controller has not said so yet: {}",
+            objection.text
+        )),
+        (None, None) => (condition("sensor", true, "valid", command.clone()), None),
+    }
+}
+
+fn observed_present_spec(object: &Value) -> bool {
+    let generation = object.pointer("/metadata/generation");
+    generation.is_some() && object.pointer("/status/observedGeneration") == generation
+}
+
+fn sensor_spec(input: &Input) -> GateCondition {
+    let command = format!(
+        "kubectl -n {} get pods -l sensor-name=orders -o jsonpath='{{..env[?(@.name==\"SENSOR_OBJECT\")].value}}' | base64 -d",
+        input.namespace
+    );
+    let Some(sensor) = &input.sensor else {
+        return condition("sensor spec", false, "there is no Sensor", command);
+    };
+    let (current, older) = split_pods(&input.sensor_pods, sensor, "SENSOR_OBJECT");
+    match (current.as_slice(), older.as_slice()) {
+        ([], []) => condition("sensor spec", false, "no pod yet", command),
+        ([], [old, ..]) => condition(
+            "sensor spec",
+            false,
+            format!(
+                "your edit is not live: pod {} runs {}",
+                pod_name(old),
+                filter_of(old)
+            ),
+            command,
+        ),
+        ([pod, ..], _) if !ready(pod) => condition(
+            "sensor spec",
+            false,
+            format!(
+                "pod {} is not Ready: {}",
+                pod_name(pod),
+                waiting_reason(pod)
+            ),
+            command,
+        ),
+        ([pod], _) => condition(
+            "sensor spec",
+            true,
+            format!("pod {} carries the present spec", pod_name(pod)),
+            command,
+        ),
+        (more, _) => condition(
+            "sensor spec",
+            false,
+            format!(
+                "{} pods carry the present spec; one is expected",
+                more.len()
+            ),
+            command,
+        ),
+    }
+}
+
+/// The filter that a pod really runs, in short.
+fn filter_of(pod: &Value) -> String {
+    let Some(object) = carried(pod, "SENSOR_OBJECT") else {
+        return "another spec".to_owned();
+    };
+    match object.pointer("/spec/dependencies/0/filters") {
+        Some(filters) => format!("the filter {}", shorten(&filters.to_string())),
+        None => "no filter".to_owned(),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() <= 160 {
+        return text.to_owned();
+    }
+    text.chars().take(159).chain(['…']).collect()
+}
+
+fn older_pod(input: &Input) -> GateCondition {
+    let command = format!(
+        "kubectl -n {} get pods -l sensor-name=orders",
+        input.namespace
+    );
+    let Some(sensor) = &input.sensor else {
+        return condition("older pod", false, "there is no Sensor", command);
+    };
+    let (_, older) = split_pods(&input.sensor_pods, sensor, "SENSOR_OBJECT");
+    match older.first() {
+        None => condition("older pod", true, "none is left", command),
+        Some(old) => condition(
+            "older pod",
+            false,
+            format!("stand by, old pod {} alive", pod_name(old)),
+            command,
+        ),
+    }
+}
+
+/// The one current pod and the instance of its container `main` that runs now.
+fn current_instance(input: &Input) -> Option<(&Value, (String, u32))> {
+    let sensor = input.sensor.as_ref()?;
+    let (current, _) = split_pods(&input.sensor_pods, sensor, "SENSOR_OBJECT");
+    let pod = current.first()?;
+    let statuses = pod.pointer("/status/containerStatuses")?.as_array()?;
+    let main = statuses
+        .iter()
+        .find(|status| text(status, "/name") == "main")?;
+    main.pointer("/state/running")?;
+    let instance = u32::try_from(main.get("restartCount")?.as_u64()?).ok()?;
+    Some((pod, (text(pod, "/metadata/uid").to_owned(), instance)))
+}
+
+/// The level a pod's Sensor logs at: exactly `debug`, `info`, `warn`, `error`; anything else means info.
+fn log_level(pod: &Value) -> &'static str {
+    let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
+    let environment = containers
+        .and_then(|containers| {
+            containers
+                .iter()
+                .find(|container| text(container, "/name") == "main")
+        })
+        .and_then(|container| container.get("env")?.as_array());
+    let value = environment
+        .and_then(|entries| {
+            entries
+                .iter()
+                .rev()
+                .find(|entry| text(entry, "/name") == "LOG_LEVEL")
+        })
+        .map(|entry| text(entry, "/value"));
+    match value {
+        Some("debug") => "debug",
+        Some("warn") => "warn",
+        Some("error") => "error",
+        _ => "info",
+    }
+}
+
+fn subscribed(input: &Input) -> (GateCondition, Option<StepError>) {
+    let wanted = input.sensor.as_ref().map(subscriptions).unwrap_or_default();
+    let Some((pod, instance)) = current_instance(input) else {
+        let command = format!("kubectl -n {} logs -l sensor-name=orders", input.namespace);
+        return (
+            condition(
+                "subscribed",
+                false,
+                "no running container of the present spec",
+                command,
+            ),
+            None,
+        );
+    };
+    let command = format!(
+        "kubectl -n {} logs {} | grep 'successfully subscribed'",
+        input.namespace,
+        pod_name(pod)
+    );
+    let log = input.logs.get(&instance).cloned().unwrap_or_default();
+    if let Some(failure) = log.failure {
+        let text = format!("failed to subscribe: {failure}");
+        let error = StepError {
+            reason: "not-subscribed".to_owned(),
+            text: text.clone(),
+            environment: false,
+        };
+        return (condition("subscribed", false, text, command), Some(error));
+    }
+    let missing: Vec<_> = wanted
+        .iter()
+        .filter(|one| !log.subscribed.contains(one))
+        .collect();
+    if missing.is_empty() && !wanted.is_empty() {
+        return (
+            condition(
+                "subscribed",
+                true,
+                format!(
+                    "{} of {} lines in the current container",
+                    wanted.len(),
+                    wanted.len()
+                ),
+                command,
+            ),
+            None,
+        );
+    }
+    let level = log_level(pod);
+    if level != "debug" {
+        return without_lines(input, level, command);
+    }
+    let detail = log.stand_by.unwrap_or_else(|| {
+        format!(
+            "{} of {} lines in the current container",
+            wanted.len() - missing.len(),
+            wanted.len()
+        )
+    });
+    (condition("subscribed", false, detail, command), None)
+}
+
+/// At any level but debug the success line does not exist: consumer state decides, or the mode wants the line itself.
+fn without_lines(
+    input: &Input,
+    level: &str,
+    command: String,
+) -> (GateCondition, Option<StepError>) {
+    let by_state = consumers(input).holds;
+    if input.mode == GateMode::OpenByLine {
+        let text = format!(
+            "the Sensor logs at {level}: the line that proves the subscription is not written"
+        );
+        let error = by_state.then(|| StepError {
+            reason: "no-subscribed-line".to_owned(),
+            text: text.clone(),
+            environment: false,
+        });
+        return (condition("subscribed", false, text, command), error);
+    }
+    let detail = if by_state {
+        format!("decided by consumer state: at level {level} the line is not written")
+    } else {
+        format!("waiting for the consumers: at level {level} the line is not written")
+    };
+    (condition("subscribed", by_state, detail, command), None)
+}
+
+fn consumers(input: &Input) -> GateCondition {
+    let command = "nats consumer report default".to_owned();
+    let wanted = input.sensor.as_ref().map(subscriptions).unwrap_or_default();
+    let present = match &input.consumers {
+        Ok(present) => present,
+        Err(reason) => {
+            return condition(
+                "consumers",
+                false,
+                format!("could not look: {reason}"),
+                command,
+            );
+        }
+    };
+    for one in &wanted {
+        match present.iter().find(|consumer| {
+            consumer.durable == one.durable && consumer.filter_subject == one.subject
+        }) {
+            None => {
+                return condition(
+                    "consumers",
+                    false,
+                    format!("{} on {} is not there yet", one.durable, one.subject),
+                    command,
+                );
+            }
+            Some(consumer) if consumer.num_waiting == 0 => {
+                return condition(
+                    "consumers",
+                    false,
+                    format!("nobody pulls from {}", one.durable),
+                    command,
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    condition(
+        "consumers",
+        !wanted.is_empty(),
+        format!("{} of {} pulled from", wanted.len(), wanted.len()),
+        command,
+    )
+}
+
 #[cfg(test)]
+#[path = "gate_tests.rs"]
 mod tests;

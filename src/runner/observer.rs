@@ -3,26 +3,37 @@
 //! One task owns what is known of arrivals. It is told where the session stands ([`Focus`]) and which traces were sent,
 //! and answers when the rows of some probes are settled. It looks often while somebody waits, and rarely otherwise.
 
-mod bus;
-mod lines;
-mod outcomes;
 mod settling;
-mod task;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::DynamicObject;
+use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use self::settling::Collecting;
-use self::task::Task;
 use super::expected::Subscription;
-use super::facts::Place;
+use super::facts::{self, Arrival, Execution, Place};
 use super::gate::InstanceLog;
-use crate::cluster::Cluster;
-use crate::evidence::{Expectation, Fact};
+use super::matchers::{self, LogEvent};
+use crate::cluster::{self, BusView, Cluster, LogFollower, LogLine};
+use crate::embedded::bus::ConsumerInfo;
+use crate::evidence::{Expectation, Fact, Observation};
+use crate::kinds;
+
+/// How often an idle session looks at the bus, for requests that the learner sends by hand.
+const IDLE_LOOK: Duration = Duration::from_millis(500);
+/// Facts of the present attempt that are kept at hand; older ones are on disk.
+const KEPT_FACTS: usize = 50_000;
+/// Lines of a Sensor that are remembered as seen.
+const SEEN_LIMIT: usize = 1_000_000;
 
 /// Writes facts, numbers them, and tells whoever draws them.
 pub trait Record: Send + Sync {
@@ -79,8 +90,12 @@ impl Observer {
     ) -> Self {
         let (commands, receiver) = mpsc::unbounded_channel();
         let logs = InstanceLogs::default();
-        let task = Task::new(cluster, Arc::clone(&record), Arc::clone(&logs));
-        tokio::spawn(task.knowing(known, sent).run(receiver));
+        let mut task = Task::new(cluster, Arc::clone(&record), Arc::clone(&logs));
+        task.cut_off
+            .extend(sent.iter().map(|(trace, _)| trace.clone()));
+        task.sent.extend(sent);
+        task.remember(known);
+        tokio::spawn(task.run(receiver));
         Self {
             commands,
             logs,
@@ -114,6 +129,11 @@ impl Observer {
         let _ = written.await;
     }
 
+    /// Texts that must not be written from now on.
+    pub fn hide(&self, secrets: Vec<String>) {
+        self.record.hide(secrets);
+    }
+
     /// Waits until what was expected of every probe can be judged, at most `wait`. False when some of it cannot, or
     /// nobody observes any more.
     pub async fn settled(
@@ -134,11 +154,6 @@ impl Observer {
         settled.await.unwrap_or(false)
     }
 
-    /// Texts that must not be written from now on.
-    pub fn hide(&self, secrets: Vec<String>) {
-        self.record.hide(secrets);
-    }
-
     /// What the logs have said so far.
     #[must_use]
     pub fn logs(&self) -> BTreeMap<(String, u32), InstanceLog> {
@@ -156,4 +171,465 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+struct Task {
+    cluster: Cluster,
+    record: Arc<dyn Record>,
+    logs: InstanceLogs,
+    focus: Option<Focus>,
+    sent: BTreeMap<String, Place>,
+    /// Traces that an earlier process sent, or was about to send.
+    cut_off: BTreeSet<String>,
+    arrivals: BTreeMap<String, Option<Arrival>>,
+    /// Last sequence read from the bus, and the last one that was there when the session began.
+    read_sequence: u64,
+    old_sequence: Option<u64>,
+    consumers: BTreeMap<String, ConsumerInfo>,
+    phases: BTreeMap<String, String>,
+    /// Workflows that ended and whose rows have not been read since: uid to arrival.
+    ended: BTreeMap<String, String>,
+    attempts_read: u64,
+    effects_read: u64,
+    executions_with_rows: BTreeSet<String>,
+    facts: Vec<Fact>,
+    seen: HashSet<u64>,
+    collecting: Vec<Collecting>,
+}
+
+impl Task {
+    fn new(cluster: Cluster, record: Arc<dyn Record>, logs: InstanceLogs) -> Self {
+        Self {
+            cluster,
+            record,
+            logs,
+            focus: None,
+            sent: BTreeMap::new(),
+            cut_off: BTreeSet::new(),
+            arrivals: BTreeMap::new(),
+            read_sequence: 0,
+            old_sequence: None,
+            consumers: BTreeMap::new(),
+            phases: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            attempts_read: 0,
+            effects_read: 0,
+            executions_with_rows: BTreeSet::new(),
+            facts: Vec::new(),
+            seen: HashSet::new(),
+            collecting: Vec::new(),
+        }
+    }
+
+    fn remember(&mut self, known: &[Fact]) {
+        for fact in known {
+            self.seen.insert(fingerprint(fact));
+        }
+        self.facts
+            .extend(known.iter().rev().take(KEPT_FACTS).rev().cloned());
+    }
+
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let (_sensor, mut sensor_lines) = self.cluster.follow_logs("sensor-name");
+        let (_source, mut source_lines): (LogFollower, _) =
+            self.cluster.follow_logs("eventsource-name");
+        let api: Api<DynamicObject> = Api::namespaced_with(
+            self.cluster.client().clone(),
+            self.cluster.namespace(),
+            &kinds::workflow(),
+        );
+        let mut workflows = std::pin::pin!(
+            watcher(api, watcher::Config::default())
+                .default_backoff()
+                .applied_objects()
+        );
+        let secrets: Api<Secret> =
+            Api::namespaced(self.cluster.client().clone(), self.cluster.namespace());
+        let mut secrets = std::pin::pin!(
+            watcher(secrets, watcher::Config::default())
+                .default_backoff()
+                .applied_objects()
+        );
+        let mut next_look = Instant::now();
+        loop {
+            tokio::select! {
+                command = commands.recv() => match command {
+                    None => return,
+                    Some(command) => {
+                        self.obey(command).await;
+                        next_look = Instant::now();
+                    }
+                },
+                Some(line) = sensor_lines.recv() => self.log_line(&line).await,
+                Some(line) = source_lines.recv() => self.log_line(&line).await,
+                Some(workflow) = workflows.next() => match workflow {
+                    Ok(workflow) => self.workflow(&workflow).await,
+                    Err(error) => tracing::warn!(%error, "watching Workflows"),
+                },
+                // Where Secrets may not be read, their values are not known here either.
+                Some(secret) = secrets.next() => match secret {
+                    Ok(secret) => self.record.hide(cluster::texts_of(&secret)),
+                    Err(error) => tracing::debug!(%error, "watching Secrets"),
+                },
+                () = tokio::time::sleep_until(next_look) => {
+                    self.look().await;
+                    let pause = if self.collecting.is_empty() { IDLE_LOOK } else { self.cluster.look_interval() };
+                    next_look = Instant::now() + pause;
+                }
+            }
+            self.look_up_cut_off().await;
+            self.answer_settled();
+        }
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Focus(focus) => {
+                self.consumers.clear();
+                self.focus = Some(focus);
+                self.look_at_consumers().await;
+            }
+            Command::Sent { trace, place } => {
+                self.sent.insert(trace, place);
+            }
+            Command::Answered(fact) => self.answered(*fact).await,
+            Command::Note { facts, done } => {
+                self.keep(facts);
+                // Whoever asked may have been cancelled meanwhile.
+                let _ = done.send(());
+            }
+            Command::Collect(collecting) => self.collecting.push(collecting),
+        }
+    }
+
+    /// A 200 means that the message is stored already: a read of the whole stream after it finds it, or proves that it
+    /// is not there.
+    async fn answered(&mut self, fact: Fact) {
+        let (trace, place) = (fact.trace.clone().unwrap_or_default(), place_of(&fact));
+        let accepted = matches!(
+            fact.observation,
+            Observation::HttpAnswer { status: 200, .. }
+        );
+        self.write(vec![fact]);
+        let complete = self.look_at_bus().await;
+        let found = self
+            .arrivals
+            .values()
+            .flatten()
+            .any(|arrival| arrival.trace.as_deref() == Some(trace.as_str()));
+        if accepted && complete && !found {
+            self.write(vec![facts::not_stored(&place, &trace, self.read_sequence)]);
+        }
+    }
+
+    async fn look(&mut self) {
+        if self.look_at_bus().await {
+            self.look_at_consumers().await;
+        }
+        if !self.collecting.is_empty() || !self.ended.is_empty() {
+            self.look_at_ledger().await;
+        }
+    }
+
+    fn bus(&self) -> Option<BusView> {
+        self.cluster.bus().ok()
+    }
+
+    /// Reads new messages; true when the stream was read to its end.
+    async fn look_at_bus(&mut self) -> bool {
+        let Some(bus) = self.bus() else { return false };
+        let Ok(last) = bus.last_sequence().await else {
+            return false;
+        };
+        let old = *self.old_sequence.get_or_insert(last);
+        while self.read_sequence < last {
+            let Ok(messages) = bus.messages(self.read_sequence).await else {
+                return false;
+            };
+            let Some(end) = messages.last().map(|message| message.sequence) else {
+                break;
+            };
+            self.read_sequence = end;
+            let mut new = Vec::new();
+            for message in messages
+                .iter()
+                .filter(|message| !message.arrival.is_empty())
+            {
+                let Some(place) =
+                    self.place_of_message(message.trace.as_deref(), message.sequence > old)
+                else {
+                    self.arrivals.insert(message.arrival.clone(), None);
+                    continue;
+                };
+                let arrival = Arrival {
+                    id: message.arrival.clone(),
+                    trace: message.trace.clone(),
+                    sequence: Some(message.sequence),
+                    place,
+                };
+                new.push(facts::stored(&arrival, message));
+                self.arrivals.insert(message.arrival.clone(), Some(arrival));
+            }
+            self.write(new);
+        }
+        true
+    }
+
+    fn place_of_message(&self, trace: Option<&str>, new: bool) -> Option<Place> {
+        let sent = trace.and_then(|trace| self.sent.get(trace));
+        let own = || {
+            self.focus.as_ref().filter(|_| new).map(|focus| Place {
+                probe: None,
+                ..focus.place.clone()
+            })
+        };
+        sent.cloned().or_else(own)
+    }
+
+    async fn look_at_consumers(&mut self) {
+        let (Some(focus), Some(bus)) = (self.focus.clone(), self.bus()) else {
+            return;
+        };
+        let Ok(consumers) = bus.consumers().await else {
+            return;
+        };
+        let mut new = Vec::new();
+        for info in consumers
+            .into_iter()
+            .filter(|info| facts::is_expected(info, &focus.subscriptions))
+        {
+            let known = self.consumers.get(&info.durable);
+            if known != Some(&info) {
+                new.push(facts::consumer(&focus.place, &info));
+                self.consumers.insert(info.durable.clone(), info);
+            }
+        }
+        self.write(new);
+    }
+
+    async fn look_at_ledger(&mut self) {
+        let ended = std::mem::take(&mut self.ended);
+        let Ok(view) = self
+            .cluster
+            .ledger(self.attempts_read, self.effects_read)
+            .await
+        else {
+            self.ended.extend(ended);
+            return;
+        };
+        let mut new = Vec::new();
+        for row in view.attempts {
+            self.attempts_read = self.attempts_read.max(row.seq);
+            self.executions_with_rows.insert(row.workflow_uid.clone());
+            if let Some(arrival) = self.arrival(&row.arrival).await {
+                new.push(facts::ledger_attempt(&arrival, &row));
+            }
+        }
+        for row in view.effects {
+            self.effects_read = self.effects_read.max(row.seq);
+            self.executions_with_rows.insert(row.workflow_uid.clone());
+            if let Some(arrival) = self.arrival(&row.arrival).await {
+                new.push(facts::ledger_effect(&arrival, &row));
+            }
+        }
+        for (uid, id) in ended {
+            if self.executions_with_rows.contains(&uid) {
+                continue;
+            }
+            if let Some(arrival) = self.arrival(&id).await {
+                new.push(facts::no_effect(&arrival, &uid, self.attempts_read));
+            }
+        }
+        self.write(new);
+    }
+
+    /// What is known of an arrival; reads the bus once when it is new. `None` for arrivals from before this session.
+    async fn arrival(&mut self, id: &str) -> Option<Arrival> {
+        if id.is_empty() || id == "none" {
+            return None;
+        }
+        if !self.arrivals.contains_key(id) {
+            self.look_at_bus().await;
+        }
+        self.arrivals.get(id).cloned().flatten()
+    }
+
+    async fn log_line(&mut self, line: &LogLine) {
+        let Some(event) = matchers::read(&line.text) else {
+            return;
+        };
+        let ids = match &event {
+            LogEvent::Discarded { arrival, .. } | LogEvent::Received { arrival, .. } => {
+                vec![arrival.clone()]
+            }
+            LogEvent::Triggered { arrivals, .. } | LogEvent::TriggerFailed { arrivals, .. } => {
+                arrivals.clone()
+            }
+            other => return self.instance_event(line, other),
+        };
+        let mut arrivals = Vec::new();
+        for id in ids {
+            arrivals.extend(self.arrival(&id).await);
+        }
+        let namespace = self.cluster.namespace().to_owned();
+        self.write(facts::logged(&event, line, &arrivals, &namespace));
+    }
+
+    fn instance_event(&self, line: &LogLine, event: &LogEvent) {
+        let mut logs = lock(&self.logs);
+        let log = logs
+            .entry((line.pod.uid.clone(), line.pod.instance))
+            .or_default();
+        match event {
+            LogEvent::Subscribed {
+                trigger,
+                subject,
+                durable,
+            } => {
+                log.failure = None;
+                log.stand_by = None;
+                log.subscribed.push(Subscription {
+                    trigger: trigger.clone(),
+                    subject: subject.clone(),
+                    durable: durable.clone(),
+                });
+            }
+            LogEvent::SubscribeFailed { error } => {
+                log.subscribed.clear();
+                log.failure = Some(error.clone());
+            }
+            LogEvent::ConnectionLost { text } => {
+                log.subscribed.clear();
+                log.stand_by = Some(text.clone());
+            }
+            LogEvent::StandBy { text } => log.stand_by = Some(text.clone()),
+            LogEvent::Leading => log.stand_by = None,
+            _ => {}
+        }
+    }
+
+    async fn workflow(&mut self, workflow: &DynamicObject) {
+        let (Some(name), Some(uid)) = (
+            workflow.metadata.name.clone(),
+            workflow.metadata.uid.clone(),
+        ) else {
+            return;
+        };
+        let label = workflow
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get("arrival"))
+            .cloned()
+            .unwrap_or_default();
+        let Some(arrival) = self.arrival(&label).await else {
+            return;
+        };
+        let text = |pointer: &str| {
+            workflow
+                .data
+                .pointer(pointer)
+                .and_then(|value| value.as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let execution = Execution {
+            name,
+            uid: uid.clone(),
+            phase: text("/status/phase"),
+            message: text("/status/message"),
+        };
+        let namespace = self.cluster.namespace().to_owned();
+        let mut new = Vec::new();
+        let before = self.phases.insert(uid.clone(), execution.phase.clone());
+        if before.is_none() {
+            new.push(facts::workflow_created(&arrival, &execution, &namespace));
+        }
+        if !execution.phase.is_empty() && before.as_ref() != Some(&execution.phase) {
+            new.push(facts::workflow_phase(&arrival, &execution, &namespace));
+            if matches!(execution.phase.as_str(), "Succeeded" | "Failed" | "Error") {
+                self.ended.insert(uid, arrival.id.clone());
+            }
+        }
+        self.write(new);
+        if !self.ended.is_empty() {
+            self.look_at_ledger().await;
+        }
+    }
+
+    /// Writes what was not written before.
+    fn write(&mut self, new: Vec<Fact>) {
+        let new: Vec<_> = new
+            .into_iter()
+            .filter(|fact| self.seen.insert(fingerprint(fact)))
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        if self.seen.len() > SEEN_LIMIT {
+            self.seen.clear();
+        }
+        self.keep(new);
+    }
+
+    fn keep(&mut self, new: Vec<Fact>) {
+        match self.record.record(new) {
+            Ok(written) => {
+                self.facts.extend(written);
+                let surplus = self.facts.len().saturating_sub(KEPT_FACTS);
+                self.facts.drain(..surplus);
+            }
+            Err(error) => tracing::error!(%error, "writing evidence"),
+        }
+    }
+
+    /// A request of an earlier process that is not on the bus now will not come any more: nobody is left to send it.
+    async fn look_up_cut_off(&mut self) {
+        let waited: Vec<String> = self
+            .collecting
+            .iter()
+            .flat_map(|collecting| &collecting.probes)
+            .map(|probe| probe.trace.clone())
+            .filter(|trace| self.cut_off.contains(trace))
+            .collect();
+        if waited.is_empty() || !self.look_at_bus().await {
+            return;
+        }
+        for trace in waited {
+            self.cut_off.remove(&trace);
+            let stored = self
+                .arrivals
+                .values()
+                .flatten()
+                .any(|arrival| arrival.trace.as_ref() == Some(&trace));
+            if !stored && let Some(place) = self.sent.get(&trace).cloned() {
+                self.write(vec![facts::not_stored(&place, &trace, self.read_sequence)]);
+            }
+        }
+    }
+}
+
+fn place_of(fact: &Fact) -> Place {
+    Place {
+        lab: fact.lab.clone(),
+        stage: fact.stage.clone(),
+        attempt: fact.attempt,
+        probe: fact.probe.clone(),
+    }
+}
+
+/// The same observation of the same thing, whenever and in whichever place of the session it is made.
+fn fingerprint(fact: &Fact) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    fact.attempt.hash(&mut hasher);
+    fact.lab.hash(&mut hasher);
+    fact.layer.hash(&mut hasher);
+    fact.line.hash(&mut hasher);
+    fact.trace.hash(&mut hasher);
+    fact.arrival.hash(&mut hasher);
+    fact.execution.hash(&mut hasher);
+    if let Some(pod) = &fact.pod {
+        pod.hash(&mut hasher);
+    }
+    hasher.finish()
 }

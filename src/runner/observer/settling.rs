@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::task::Task;
+use super::Task;
 use crate::evidence::table::rows;
 use crate::evidence::{Expectation, Fact, Observation, ProbeRun, Row, Scope, is_decided};
 
@@ -15,7 +15,7 @@ const LATE_LINES: Duration = Duration::from_secs(3);
 /// Somebody who waits for rows.
 pub(super) struct Collecting {
     expected: Vec<Expectation>,
-    probes: Vec<ProbeRun>,
+    pub(super) probes: Vec<ProbeRun>,
     lab: String,
     attempt: u32,
     until: Instant,
@@ -63,11 +63,6 @@ impl Collecting {
             known_since: None,
             done,
         }
-    }
-
-    /// Traces that are waited for.
-    pub(super) fn traces(&self) -> impl Iterator<Item = &str> {
-        self.probes.iter().map(|probe| probe.trace.as_str())
     }
 
     fn standing(&self, facts: &[Fact]) -> Standing {

@@ -1,9 +1,6 @@
 //! Each condition of the gate is seen failing, alone.
 
 use super::*;
-use base64::Engine as _;
-
-use crate::runner::expected::subscriptions;
 use serde_json::json;
 
 const SUBJECT: &str = "default.orders.e";
