@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, and the exit codes.
 
 mod argo;
+mod author;
 pub mod cluster;
 pub mod exit;
 mod explain;
@@ -8,6 +9,7 @@ mod inspect;
 mod learn;
 mod ledger;
 pub mod place;
+mod progress;
 mod run;
 mod screen;
 mod start;
@@ -90,6 +92,10 @@ enum Command {
 enum LabCommand {
     /// Prove labs: every wrong fix fails for its reason, and the solution passes
     Test(run::TestArgs),
+    /// Write a small lab that runs and proves itself, to be changed
+    New(author::NewArgs),
+    /// Print the JSON Schema of lab files
+    Schema,
 }
 
 /// Runs the program with its arguments (the first is its name) and answers its exit code.
@@ -155,6 +161,8 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Report(args)) => inspect::report(place, args),
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
+        Some(Command::Lab(LabCommand::New(args))) => author::new(args),
+        Some(Command::Lab(LabCommand::Schema)) => author::print_schema(),
         Some(Command::Cluster(command)) => cluster::run(place, command).await,
         Some(Command::Argo(command)) => argo::run(command).await,
         // Handled before a runtime was made.
