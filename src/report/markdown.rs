@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{AttemptReport, LabReport, Report};
 use crate::evidence::journal::{Claim, ClaimAnswer};
-use crate::evidence::{CellState, Fact, Fate, Layer, Outcome, Row};
+use crate::evidence::{AccessRow, CellState, Fact, Fate, Layer, Outcome, Row};
 
 /// The whole report. It says of every half-done lab that it is one.
 #[must_use]
@@ -49,6 +49,7 @@ fn render_lab(out: &mut String, lab: &LabReport) {
             );
         }
     }
+    render_access(out, &lab.access);
     put!(out, "### Not proven\n");
     if lab.not_proven.is_empty() {
         put!(out, "Nothing was named. That is rarely true.");
@@ -63,6 +64,32 @@ fn render_lab(out: &mut String, lab: &LabReport) {
         }
     }
     render_timeline(out, &lab.timeline);
+}
+
+fn render_access(out: &mut String, access: &[AccessRow]) {
+    if access.is_empty() {
+        return;
+    }
+    put!(out, "### Access, before and after\n");
+    put!(
+        out,
+        "| account | verb | resource | before | after | reviews |"
+    );
+    put!(out, "|---|---|---|---|---|---|");
+    let word = |allowed: bool| if allowed { "yes" } else { "no" };
+    for row in access {
+        put!(
+            out,
+            "| {} | {} | {} | {} | {} |{} |",
+            row.right.account,
+            row.right.verb,
+            row.right.resource_in_group(),
+            word(row.before),
+            row.after.map_or("not reviewed again", word),
+            references(&row.facts)
+        );
+    }
+    out.push('\n');
 }
 
 fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::evidence::Scope;
 use crate::evidence::journal::{Claim, IntentAction, Judgement, Note, Prediction};
 use crate::evidence::table::{Counters, ProbeRun, counters, rows};
-use crate::evidence::{Entry, Fact, Outcome, Row};
+use crate::evidence::{AccessRow, Entry, Fact, Outcome, Row, access_table};
 use crate::lab::Lab;
 
 /// The report over all labs that the journal mentions.
@@ -33,6 +33,8 @@ pub struct LabReport {
     pub attempts: Vec<AttemptReport>,
     pub claims: Vec<Claim>,
     pub changes: Vec<Note>,
+    /// What service accounts may do, before and after; empty where no right was reviewed.
+    pub access: Vec<AccessRow>,
     pub not_proven: Vec<String>,
     pub links: Vec<(String, String)>,
     /// All facts in order: the appendix.
@@ -149,6 +151,7 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
         not_proven: not_proven(&judgements, &claims),
         claims,
         changes,
+        access: access_table(&facts, name),
         links: lab
             .map(|lab| {
                 lab.links

@@ -198,3 +198,24 @@ fn a_lab_of_the_course_that_is_not_there_says_so() {
         Err(LabError::Unknown { .. })
     ));
 }
+
+/// All labs share one ledger: an order id of two labs would make the second a duplicate, whichever fix was tried.
+#[test]
+fn no_two_labs_send_the_same_order() {
+    let catalog = Catalog::bundled().unwrap();
+    let mut owners = std::collections::BTreeMap::new();
+    for lab in catalog.labs().iter() {
+        for probe in lab.stages.iter().flat_map(|stage| &stage.probes) {
+            let Some(id) = probe
+                .body
+                .split("\"orderId\":\"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next())
+            else {
+                continue;
+            };
+            let owner = owners.entry(id.to_owned()).or_insert(&lab.name);
+            assert_eq!(*owner, &lab.name, "order {id}");
+        }
+    }
+}
