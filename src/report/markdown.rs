@@ -146,8 +146,29 @@ fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {
             );
         }
     }
+    render_ruled_out(out, attempt);
     render_predictions(out, attempt);
     out.push('\n');
+}
+
+/// One line a stopped probe: the layers that did not stop it, with what shows it.
+fn render_ruled_out(out: &mut String, attempt: &AttemptReport) {
+    for row in &attempt.rows {
+        let layers: Vec<String> = attempt
+            .ruled_out
+            .iter()
+            .filter(|one| one.probe == row.probe)
+            .map(|one| format!("{}{}", one.layer, references(&one.facts)))
+            .collect();
+        if !layers.is_empty() {
+            put!(
+                out,
+                "- ruled out for {}: {}",
+                line(&row.probe),
+                layers.join(", ")
+            );
+        }
+    }
 }
 
 fn render_predictions(out: &mut String, attempt: &AttemptReport) {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::evidence::Scope;
 use crate::evidence::journal::{Claim, IntentAction, Judgement, Note, Prediction};
 use crate::evidence::table::{Counters, ProbeRun, counters, rows};
-use crate::evidence::{AccessRow, Entry, Fact, Outcome, Row, access_table};
+use crate::evidence::{AccessRow, Entry, Fact, Layer, Outcome, Row, access_table};
 use crate::lab::Lab;
 
 /// The report over all labs that the journal mentions.
@@ -49,6 +49,16 @@ pub struct AttemptReport {
     pub counters: Counters,
     pub judgements: Vec<Judgement>,
     pub predictions: Vec<Scored>,
+    /// Layers that did not stop a probe which was stopped, each by a fact of its own or a later one.
+    pub ruled_out: Vec<RuledOut>,
+}
+
+/// A layer that a stopped event had passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuledOut {
+    pub probe: String,
+    pub layer: Layer,
+    pub facts: Vec<u64>,
 }
 
 /// A prediction and whether it came true; `None` while the row is not settled.
@@ -229,8 +239,26 @@ fn attempts(
                     .cloned()
                     .collect(),
                 predictions: scored(&predictions, &rows, attempt, judgements),
+                ruled_out: rows.iter().flat_map(ruled_out).collect(),
                 rows,
             }
+        })
+        .collect()
+}
+
+/// What is known to have let a stopped event pass.
+fn ruled_out(row: &Row) -> Vec<RuledOut> {
+    let Some(stopped) = row.first_failing() else {
+        return Vec::new();
+    };
+    Layer::ALL
+        .into_iter()
+        .take_while(|layer| *layer < stopped)
+        .filter(|layer| row.cell(*layer).passed())
+        .map(|layer| RuledOut {
+            probe: row.probe.clone(),
+            layer,
+            facts: row.cell(layer).facts.clone(),
         })
         .collect()
 }

@@ -85,13 +85,12 @@ impl tower::Service<Request<Body>> for Line {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (mut client, cut) = (self.client.clone(), self.cut.load(Ordering::Relaxed));
+        let (client, cut) = (self.client.clone(), self.cut.load(Ordering::Relaxed));
         Box::pin(async move {
             if cut {
                 return Err("connection refused (os error 111)".into());
             }
-            tower::ServiceExt::ready(&mut client).await?;
-            Ok(tower::Service::call(&mut client, request).await?)
+            Ok(client.send(request).await?)
         })
     }
 }
