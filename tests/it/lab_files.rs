@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use eventlab::lab::{Catalog, LabError};
+use eventlab::lab::{Catalog, LabError, StageKind};
 
 fn folder_with(lab: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -216,6 +216,22 @@ fn no_two_labs_send_the_same_order() {
             };
             let owner = owners.entry(id.to_owned()).or_insert(&lab.name);
             assert_eq!(*owner, &lab.name, "order {id}");
+        }
+    }
+}
+
+/// Nothing is sent in a course lab that the learner has not predicted first; a fix is its own prediction.
+#[test]
+fn every_send_is_predicted_first() {
+    let catalog = Catalog::bundled().unwrap();
+    for lab in catalog.labs().iter().filter(|lab| !lab.intro) {
+        for stage in lab.stages.iter().filter(|stage| stage.kind == StageKind::Send) {
+            let predicted = lab
+                .stages
+                .iter()
+                .take_while(|other| other.name != stage.name)
+                .any(|other| other.predicts.as_deref() == Some(&stage.name));
+            assert!(predicted, "{}: {}", lab.name, stage.name);
         }
     }
 }
