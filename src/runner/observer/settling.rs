@@ -18,6 +18,7 @@ pub(super) struct Collecting {
     pub(super) probes: Vec<ProbeRun>,
     lab: String,
     attempt: u32,
+    wait: Duration,
     until: Instant,
     /// Since when every row has its fate.
     known_since: Option<Instant>,
@@ -41,7 +42,7 @@ impl Collecting {
         expected: Vec<Expectation>,
         lab: &str,
         attempt: u32,
-        until: Instant,
+        wait: Duration,
         done: oneshot::Sender<bool>,
     ) -> Self {
         let probes = expected
@@ -59,9 +60,17 @@ impl Collecting {
             probes,
             lab: lab.to_owned(),
             attempt,
-            until,
+            wait,
+            until: Instant::now() + wait,
             known_since: None,
             done,
+        }
+    }
+
+    /// Many runs at once take their time; who waits is patient as long as something happens.
+    pub(super) fn hears(&mut self, written: &[Fact]) {
+        if written.iter().any(|fact| fact.lab == self.lab) {
+            self.until = Instant::now() + self.wait;
         }
     }
 
