@@ -155,10 +155,10 @@ fn a_clock_that_jumped_back_changes_no_verdict() {
     let state = tempfile::tempdir().unwrap();
     first_order(state.path());
     let path = state.path().join("embedded/evidence.jsonl");
-    let tomorrow = regex_free_shift(&std::fs::read_to_string(&path).unwrap());
+    let tomorrow = years_later(&std::fs::read_to_string(&path).unwrap());
     std::fs::write(&path, tomorrow).unwrap();
     let checkpoint = state.path().join("embedded/checkpoint.json");
-    let shifted = regex_free_shift(&std::fs::read_to_string(&checkpoint).unwrap());
+    let shifted = years_later(&std::fs::read_to_string(&checkpoint).unwrap());
     std::fs::write(&checkpoint, shifted).unwrap();
     first_order(state.path());
     let output = eventlab(state.path(), &["report", "--format", "json"]);
@@ -170,7 +170,7 @@ fn a_clock_that_jumped_back_changes_no_verdict() {
 }
 
 /// Every year of this century as one that is to come.
-fn regex_free_shift(text: &str) -> String {
+fn years_later(text: &str) -> String {
     let year = jiff::Zoned::now().year().to_string();
     text.replace(&format!("{year}-"), "2061-")
 }

@@ -121,8 +121,10 @@ impl Task {
         let mut waiting = Vec::new();
         for mut collecting in self.collecting.drain(..) {
             match collecting.verdict(facts, now) {
-                // Nobody may be waiting any more, after a cancel.
-                Some(settled) => drop(collecting.done.send(settled)),
+                Some(settled) => {
+                    // Nobody may be waiting any more, after a cancel.
+                    let _ = collecting.done.send(settled);
+                }
                 None if collecting.done.is_closed() => {}
                 None => waiting.push(collecting),
             }
