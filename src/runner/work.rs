@@ -230,7 +230,7 @@ impl Worker {
                 .await
                 .map_err(|error| match &error {
                     ApplyError::Unavailable { .. } => environment(error),
-                    _ => refused(error.to_string()),
+                    _ => refused(format!("{}: {error}", manifest.file)),
                 })?;
             tracing::info!(object = manifest.title(), change = ?applied.change, "applied");
             fingerprints.push(applied.fingerprint.to_string());
