@@ -299,7 +299,6 @@ fn mistakes_have_gos_texts() {
         "{{template}}",
         "{{define \"a\"}}",
         "{{|}}",
-        "{{.Input | }}",
         "{{'ab'}}",
         "{{1x}}",
     ] {
