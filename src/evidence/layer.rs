@@ -117,7 +117,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The layer that can stop an event for this reason.
+    /// The layer whose evidence this reason is.
     #[must_use]
     pub fn layer(self) -> Layer {
         match self {
@@ -135,6 +135,12 @@ impl Reason {
             Reason::WorkflowFailed | Reason::WorkflowError => Layer::Run,
             Reason::Duplicate | Reason::Conflict | Reason::NoEffect => Layer::Effect,
         }
+    }
+
+    /// Whether a layer can stop an event for this reason. A conflict is a row of the ledger, and fails its Workflow.
+    #[must_use]
+    pub fn can_stop(self, layer: Layer) -> bool {
+        self.layer() == layer || (self == Reason::Conflict && layer == Layer::Run)
     }
 
     /// The reason as a lab file writes it.

@@ -14,6 +14,7 @@ pub(super) const LABS: &[(&str, &str)] = &[
         "first-order.yaml",
         include_str!("../../labs/first-order.yaml"),
     ),
+    ("incident.yaml", include_str!("../../labs/incident.yaml")),
     ("operator.yaml", include_str!("../../labs/operator.yaml")),
     ("rbac.yaml", include_str!("../../labs/rbac.yaml")),
     ("readiness.yaml", include_str!("../../labs/readiness.yaml")),
@@ -110,6 +111,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "first-order/sensor.yaml",
         include_str!("../../manifests/first-order/sensor.yaml"),
+    ),
+    (
+        "incident/pipeline.yaml",
+        include_str!("../../manifests/incident/pipeline.yaml"),
     ),
     (
         "operator/and.yaml",

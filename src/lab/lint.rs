@@ -131,7 +131,7 @@ fn impossible(fate: &Fate) -> Option<String> {
         Fate::Stopped { layer, reason } => (*layer, *reason),
         Fate::AppliedButRunStopped { reason } => (Layer::Run, *reason),
     };
-    (reason.layer() != layer).then(|| {
+    (!reason.can_stop(layer)).then(|| {
         format!(
             "`{}` is a reason of the {} layer, not of {layer}",
             reason.code(),

@@ -39,6 +39,9 @@ pub struct Checkpoint {
     pub finished: bool,
     #[serde(default)]
     pub labs: BTreeMap<String, LabProgress>,
+    /// The seeds that drew a fault, by lab.
+    #[serde(default)]
+    pub seeds: BTreeMap<String, u32>,
 }
 
 /// Why a checkpoint could not be read.
@@ -84,6 +87,11 @@ impl State {
             held: self.held.as_deref().cloned(),
             finished: self.finished,
             labs: self.progress.clone(),
+            seeds: self
+                .labs
+                .iter()
+                .filter_map(|lab| Some((lab.name.clone(), lab.drawn.as_ref()?.seed)))
+                .collect(),
         }
     }
 }

@@ -24,6 +24,8 @@ mod controllers_workflow;
 mod eventsource;
 mod executor;
 mod explain;
+mod handing_on;
+mod incident;
 mod kill_points;
 mod kubectl;
 mod lab_files;
