@@ -8,6 +8,7 @@ pub mod exit;
 mod explain;
 mod inspect;
 mod learn;
+mod lint;
 pub mod place;
 mod progress;
 mod run;
@@ -54,6 +55,7 @@ const EXAMPLES: &str = "Examples:
   eventlab report > report.md     the incident report
   eventlab run incident --seed 7  a fault drawn by a seed, found and fixed
   eventlab explain -f sensor.yaml --body '{…}'   why a Sensor passes or drops an event
+  eventlab lint -f sensor.yaml    hazards in your own Sensor
   eventlab cluster start          the embedded cluster for kubectl in another terminal
 
 Exit codes: 0 all proven, 1 refuted or unproven, 2 usage or a bad file, 3 could not look, 4 internal, 130 interrupted.";
@@ -78,6 +80,8 @@ enum Command {
     Open(bundle::OpenArgs),
     /// Say why a Sensor would pass or drop an event
     Explain(explain::ExplainArgs),
+    /// Find hazards in Sensors: unanchored, unescaped, coerced, misspelt, never live
+    Lint(lint::LintArgs),
     /// For authors of labs
     #[command(subcommand)]
     Lab(LabCommand),
@@ -178,6 +182,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Completions(args)) => shell::completions(Cli::command(), args),
         Some(Command::Man(args)) => shell::man(Cli::command(), args),
         Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Lint(args)) => lint::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Lab(LabCommand::New(args))) => author::new(args),
         Some(Command::Lab(LabCommand::Schema)) => author::print_schema(),
