@@ -123,7 +123,8 @@ fn completions_and_man_pages_name_every_command() {
         let made = eventlab(dir.path(), &["completions", shell]);
         assert!(made.status.success(), "{}", text(&made));
         let said = text(&made);
-        for word in ["explain", "junit", "bundle"] {
+        // Elvish and PowerShell complete names of options, not their values.
+        for word in ["explain", "format", "bundle"] {
             assert!(said.contains(word), "{shell}: {word}");
         }
     }

@@ -13,6 +13,7 @@ use super::*;
 mod checks;
 mod comebacks;
 mod properties;
+mod observing;
 mod stories;
 
 pub(crate) fn probe(name: &str, fate: Fate) -> Probe {
