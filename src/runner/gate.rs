@@ -152,6 +152,9 @@ fn event_bus(input: &Input) -> GateCondition {
         "kubectl -n {} get eventbus default -o yaml",
         input.namespace
     );
+    if let Some(text) = &input.missing_bus {
+        return condition("event bus", false, text.clone(), command);
+    }
     let Some(bus) = &input.event_bus else {
         return condition(
             "event bus",
@@ -329,6 +332,7 @@ fn intake(input: &Input) -> (GateCondition, Option<StepError>) {
         (Err(_), Some(source)) if event_source(input).holds => unheard_port(source),
         _ => None,
     };
+    let mut condition = intake_condition(input);
     let error = failed.map(|port| StepError {
         reason: "nobody-listens".to_owned(),
         text: format!(
@@ -336,7 +340,10 @@ fn intake(input: &Input) -> (GateCondition, Option<StepError>) {
         ),
         environment: false,
     });
-    (intake_condition(input), error)
+    if let Some(error) = &error {
+        condition.detail = format!("{}: {}", error.text, condition.detail);
+    }
+    (condition, error)
 }
 
 fn intake_condition(input: &Input) -> GateCondition {

@@ -235,6 +235,11 @@ impl State {
             return;
         };
         if stage.observe {
+            self.notice = self
+                .gate
+                .failed
+                .as_ref()
+                .map(|error| format!("the gate did not open: {}", error.text));
             self.pass(out);
             return;
         }

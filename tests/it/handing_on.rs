@@ -57,7 +57,7 @@ fn a_session_is_packed_and_shown_elsewhere() {
     assert!(opened.status.success(), "{shown}");
     for part in [
         "Session `embedded`",
-        "Find the broken layer (seed 5)",
+        "Incident 5: find the broken layer",
         "### Timeline",
         "incident/found.yaml",
     ] {

@@ -125,7 +125,7 @@ fn the_session_keeps_its_seed_until_it_is_told_otherwise() {
     );
     assert!(run.status.success(), "{}", text(&run));
     let report = text(&eventlab(state.path(), &["report"]));
-    assert!(report.contains(&format!("seed {first}")), "{report}");
+    assert!(report.contains(&format!("Incident {first}")), "{report}");
     assert!(report.contains("pattern does not match"), "{report}");
     let status = |state: &Path| -> serde_json::Value {
         let status = eventlab(state, &["status", "--format", "json"]);

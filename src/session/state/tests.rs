@@ -12,8 +12,8 @@ use super::*;
 
 mod checks;
 mod comebacks;
-mod properties;
 mod observing;
+mod properties;
 mod stories;
 
 pub(crate) fn probe(name: &str, fate: Fate) -> Probe {

@@ -42,7 +42,10 @@ fn a_gate_that_fails_and_requests_that_nobody_takes_are_seen_and_judged_by_nobod
 #[test]
 fn what_is_not_as_expected_does_not_fail_a_stage_that_looks() {
     let mut session = watching(|_| {});
-    session.runner.fates.insert("flat".to_owned(), Fate::Applied);
+    session
+        .runner
+        .fates
+        .insert("flat".to_owned(), Fate::Applied);
     session.say(Message::Next);
     assert_eq!(session.state.phase, StagePhase::Passed);
     let rows = session.state.rows();
@@ -56,7 +59,10 @@ fn a_report_can_ask_for_a_layer_that_stopped_nothing() {
             task.layer = Some(Layer::Effect);
         }
     });
-    session.runner.fates.insert("flat".to_owned(), Fate::Applied);
+    session
+        .runner
+        .fates
+        .insert("flat".to_owned(), Fate::Applied);
     session.skip_to_report();
     let row = session.state.row_of("send", "flat");
     let [stored, effect] = [Layer::Bus, Layer::Effect].map(|layer| row.cell(layer).facts[0]);
