@@ -14,7 +14,7 @@ use super::place::Place;
 use super::run::Format;
 use super::start;
 use crate::lab::COURSE;
-use crate::report::{Report, json as report_json, markdown};
+use crate::report::{Report, json as report_json, markdown, runbook};
 use crate::session::{SessionView, State};
 
 /// Arguments of commands that only print.
@@ -40,6 +40,9 @@ pub struct ReportArgs {
     /// Pack facts, report and manifests into this file instead, redacted, for `eventlab open`
     #[arg(long, value_name = "FILE")]
     pub bundle: Option<PathBuf>,
+    /// Print the recovery steps for the unresolved cases instead; exit 1 while there are any
+    #[arg(long, conflicts_with = "format")]
+    pub runbook: bool,
 }
 
 fn print(text: &str) {
@@ -153,6 +156,15 @@ fn print_status(value: &Value) {
 pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     let folder = place.folder()?;
     let view = view(&folder)?;
+    if args.runbook {
+        let cases = runbook::cases(&view.entries);
+        print(&runbook::render(&cases));
+        return Ok(if cases.is_empty() {
+            Exit::Proven
+        } else {
+            Exit::NotProven
+        });
+    }
     let catalog = place.catalog_of(view.checkpoint.as_ref())?;
     let labs: Arc<[_]> = catalog.labs();
     let report = Report::new(&view.entries, &labs);

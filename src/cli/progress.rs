@@ -5,9 +5,10 @@ use std::io::Write as _;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::evidence::{Fate, Outcome};
+use crate::evidence::{Fate, MatrixLine, Outcome};
 use crate::lab::{Failure, Lab};
 use crate::report::junit::Junit;
+use crate::report::matrix;
 use crate::runner::autopilot::{Played, Progress, StageEnd, WrongEnd};
 use crate::session::{OpenReason, StageFailure};
 
@@ -94,6 +95,22 @@ impl Printer {
         }
     }
 
+    /// Prints the table of a verification matrix.
+    pub fn matrix(&mut self, lines: &[MatrixLine]) {
+        match self.format {
+            RunFormat::Text => line(&matrix::text(lines)),
+            RunFormat::Json => {
+                let rows: Vec<Value> = lines
+                    .iter()
+                    .map(|line| json!({"line": line, "holds": line.holds()}))
+                    .collect();
+                line(&json!({"matrix": rows}).to_string());
+            }
+            // Each line that does not hold is among what the lab refuted.
+            RunFormat::Junit => {}
+        }
+    }
+
     /// Ends the output.
     pub fn finish(self) {
         if self.format != RunFormat::Junit {
@@ -167,6 +184,7 @@ fn wanted_text(failure: &Failure) -> String {
         Failure::Probe(probe) => format!("probe {}, seen {}", probe.probe, probe.observed),
         Failure::Gate(gate) => format!("gate {}", gate.gate),
         Failure::Access(access) => format!("the right {}", access.access),
+        Failure::Order(order) => format!("order check {}", order.order),
     }
 }
 

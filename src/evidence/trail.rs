@@ -157,6 +157,7 @@ impl<'a> Trail<'a> {
             Observation::WorkflowPhase { .. }
             | Observation::LedgerAttempt { .. }
             | Observation::LedgerEffect { .. }
+            | Observation::DestinationRecord { .. }
             | Observation::NoEffect
             | Observation::Window { .. } => {
                 self.carries(trace, fact)
@@ -166,6 +167,8 @@ impl<'a> Trail<'a> {
             }
             Observation::Consumer { .. }
             | Observation::Gate { .. }
+            | Observation::ClaimChanged { .. }
+            | Observation::OrderState { .. }
             | Observation::Access { .. } => false,
         }
     }
@@ -184,7 +187,9 @@ impl<'a> Trail<'a> {
             Observation::WorkflowCreated { .. } => self.created.push(fact),
             Observation::WorkflowPhase { .. } => self.phases.push(fact),
             Observation::LedgerAttempt { .. } => self.attempts.push(fact),
-            Observation::LedgerEffect { .. } => self.effects.push(fact),
+            Observation::LedgerEffect { .. } | Observation::DestinationRecord { .. } => {
+                self.effects.push(fact);
+            }
             Observation::NoEffect => self.no_effect.push(fact),
             Observation::Window { .. } if fact.layer == super::Layer::Effect => {
                 self.no_effect.push(fact);
@@ -192,6 +197,8 @@ impl<'a> Trail<'a> {
             Observation::Window { .. }
             | Observation::Consumer { .. }
             | Observation::Gate { .. }
+            | Observation::ClaimChanged { .. }
+            | Observation::OrderState { .. }
             | Observation::Access { .. } => {}
         }
     }

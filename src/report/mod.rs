@@ -8,6 +8,8 @@ pub mod explain;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod matrix;
+pub mod runbook;
 
 use std::collections::BTreeMap;
 
