@@ -19,6 +19,15 @@ pub fn lint(lab: &Lab, manifests: &BTreeMap<String, String>) -> Vec<String> {
     if lab.stages.is_empty() {
         findings.push("a lab needs at least one stage".to_owned());
     }
+    let mut faults = BTreeSet::new();
+    for fault in lab.faults.iter().flat_map(|faults| &faults.list) {
+        if !is_label(&fault.name) || !faults.insert(fault.name.as_str()) {
+            findings.push(format!(
+                "fault `{}` must have a lower-case name of its own",
+                fault.name
+            ));
+        }
+    }
     for cluster in &lab.clusters {
         if !matches!(cluster.as_str(), "embedded" | "kubernetes") {
             findings.push(format!(

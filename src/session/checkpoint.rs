@@ -87,12 +87,21 @@ impl State {
             held: self.held.as_deref().cloned(),
             finished: self.finished,
             labs: self.progress.clone(),
-            seeds: self
-                .labs
-                .iter()
-                .filter_map(|lab| Some((lab.name.clone(), lab.drawn.as_ref()?.seed)))
-                .collect(),
+            seeds: self.drawn_seeds(),
         }
+    }
+}
+
+impl State {
+    /// The seeds of the labs that are there, and those kept of others.
+    fn drawn_seeds(&self) -> BTreeMap<String, u32> {
+        let mut seeds = self.seeds.clone();
+        let drawn = self
+            .labs
+            .iter()
+            .filter_map(|lab| Some((lab.name.clone(), lab.drawn.as_ref()?.seed)));
+        seeds.extend(drawn);
+        seeds
     }
 }
 

@@ -155,6 +155,30 @@ fn the_session_keeps_its_seed_until_it_is_told_otherwise() {
 }
 
 #[test]
+fn a_session_that_shows_other_labs_meanwhile_keeps_the_seed() {
+    let state = tempfile::tempdir().unwrap();
+    let seed = seed_of("submit-right");
+    let run = eventlab(
+        state.path(),
+        &["run", "incident", "--seed", &seed, "--keep"],
+    );
+    assert!(run.status.success(), "{}", text(&run));
+    let made = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["lab", "new", "mine"])
+        .current_dir(state.path())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    let labs = state.path().join("mine");
+    let labs = labs.to_str().unwrap();
+    let other = eventlab(state.path(), &["--labs", labs, "check"]);
+    assert!(other.status.success(), "{}", text(&other));
+    let checkpoint = std::fs::read_to_string(state.path().join("embedded/checkpoint.json"));
+    let checkpoint: serde_json::Value = serde_json::from_str(&checkpoint.unwrap()).unwrap();
+    assert_eq!(checkpoint["seeds"]["incident"].to_string(), seed);
+}
+
+#[test]
 fn a_seed_that_cannot_be_one_and_a_lab_that_draws_nothing_are_refused() {
     let state = tempfile::tempdir().unwrap();
     for arguments in [
