@@ -61,7 +61,8 @@ fn no(reason: Reason, text: impl Into<String>, facts: &[&Fact]) -> Cell {
     }
 }
 
-/// The consumer existed when the message was stored; negative only with a consumer that was made later and no older one.
+/// The consumer existed when the message was stored; negative only with a consumer that was made later and no older one,
+/// or where no consumer has the message's subject at all.
 fn ready(trail: &Trail<'_>) -> Cell {
     let Some(stored) = trail.stored else {
         return implied(&trail.judged());
@@ -70,7 +71,8 @@ fn ready(trail: &Trail<'_>) -> Cell {
         return cell(CellState::Yes, "", &[stored, older]);
     }
     let judged = trail.judged();
-    match trail.newer_consumers().last() {
+    let unheard = trail.unheard;
+    match trail.newer_consumers().last().copied().or(unheard) {
         Some(newer) if judged.is_empty() && trail.arrivals.len() < 2 => no(
             Reason::NotSubscribed,
             Reason::NotSubscribed.text(),

@@ -16,6 +16,7 @@ pub(super) const LABS: &[(&str, &str)] = &[
         include_str!("../../labs/first-order.yaml"),
     ),
     ("identity.yaml", include_str!("../../labs/identity.yaml")),
+    ("incident.yaml", include_str!("../../labs/incident.yaml")),
     ("matrix.yaml", include_str!("../../labs/matrix.yaml")),
     ("operator.yaml", include_str!("../../labs/operator.yaml")),
     ("rbac.yaml", include_str!("../../labs/rbac.yaml")),
@@ -287,6 +288,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "identity/wrong-order-only.yaml",
         include_str!("../../manifests/identity/wrong-order-only.yaml"),
+    ),
+    (
+        "incident/pipeline.yaml",
+        include_str!("../../manifests/incident/pipeline.yaml"),
     ),
     (
         "matrix/process-order.yaml",

@@ -406,7 +406,7 @@ impl Task {
         let Ok(consumers) = bus.consumers().await else {
             return;
         };
-        let mut new = Vec::new();
+        let mut new = self.unheard(&focus, &consumers);
         for info in consumers
             .into_iter()
             .filter(|info| facts::is_expected(info, &focus.subscriptions))
@@ -418,6 +418,58 @@ impl Task {
             }
         }
         self.write(new);
+    }
+
+    /// Stored messages that are waited for and that no consumer has the subject of.
+    ///
+    /// Consumers are read after the bus, so that each was there, or not, after the message was stored. A consumer of an
+    /// earlier Sensor that nobody pulls from hears nothing.
+    fn unheard(&self, focus: &Focus, consumers: &[ConsumerInfo]) -> Vec<Fact> {
+        let hears = |info: &ConsumerInfo, subject: &str| {
+            let subject_fits = info.filter_subject == subject
+                || info.filter_subject.is_empty()
+                || info.filter_subject.contains(['*', '>']);
+            subject_fits && (info.num_waiting > 0 || facts::is_expected(info, &focus.subscriptions))
+        };
+        let waited = |fact: &&Fact| {
+            let trace = fact.known_trace();
+            let mut probes = self.collecting.iter().flat_map(|one| &one.probes);
+            probes.any(|probe| Some(probe.trace.as_str()) == trace)
+        };
+        let mut theirs: Vec<&str> = consumers
+            .iter()
+            .filter(|info| info.num_waiting > 0)
+            .map(|info| info.filter_subject.as_str())
+            .collect();
+        theirs.sort_unstable();
+        theirs.dedup();
+        // Somebody between two pulls would be taken for nobody: the Sensor's own consumers must be there and wait.
+        let settled = !focus.subscriptions.is_empty()
+            && focus.subscriptions.iter().all(|wanted| {
+                consumers
+                    .iter()
+                    .any(|info| info.durable == wanted.durable && info.num_waiting > 0)
+            });
+        if !settled {
+            return Vec::new();
+        }
+        let of_message = |fact: &Fact| match &fact.observation {
+            Observation::Stored { subject }
+                if !focus
+                    .subscriptions
+                    .iter()
+                    .any(|wanted| wanted.subject == *subject)
+                    && !consumers.iter().any(|info| hears(info, subject)) =>
+            {
+                Some(facts::no_consumer(fact, subject, &theirs))
+            }
+            _ => None,
+        };
+        self.facts
+            .iter()
+            .filter(waited)
+            .filter_map(of_message)
+            .collect()
     }
 
     async fn look_at_ledger(&mut self) {

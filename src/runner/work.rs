@@ -111,7 +111,13 @@ impl Worker {
                 mode,
             } => {
                 self.focus(&lab, &stage, attempt).await;
-                self.open_gate(generation, mode).await;
+                let place = Place {
+                    lab,
+                    stage,
+                    attempt,
+                    probe: None,
+                };
+                self.open_gate(generation, mode, &place).await;
             }
             Effect::Send {
                 lab,
@@ -290,7 +296,7 @@ impl Worker {
         });
     }
 
-    async fn open_gate(&self, generation: u64, mode: GateMode) {
+    async fn open_gate(&self, generation: u64, mode: GateMode, place: &Place) {
         let started = tokio::time::Instant::now();
         let mut last = GateReport::default();
         loop {
@@ -306,6 +312,11 @@ impl Worker {
                 report.failed = Some(gate_timeout(&report));
             }
             let ended = report.open || report.failed.is_some();
+            if report.failed.is_some() {
+                let failing = report.conditions.iter().filter(|one| !one.holds);
+                let seen = failing.map(|one| facts::gate(place, one)).collect();
+                self.observer.note(seen).await;
+            }
             if report != last {
                 self.answer(generation, Message::Gate(report.clone()));
                 last = report;

@@ -30,6 +30,8 @@ mod eventsource;
 mod executor;
 mod explain;
 mod field_cases;
+mod handing_on;
+mod incident;
 mod kill_points;
 mod kubectl;
 mod lab_files;
