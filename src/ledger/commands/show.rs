@@ -1,24 +1,21 @@
 //! The commands that print: `show`, `attempts`, `claims`, `verify` and `clock`.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::source::{Source, View, existing};
 use super::{CommandError, DONE, FAILED, json_line};
-use crate::ledger::read::Table;
-use crate::ledger::{
-    AttemptRow, BalanceRow, ClaimRow, Ledger, LedgerError, MAX_PAGE, Reader, Verification,
-    format_clock,
-};
+use crate::ledger::{AttemptRow, BalanceRow, ClaimRow, Ledger, Verification, format_clock};
 
 /// Arguments of the commands that print.
 #[derive(Debug, Args)]
 pub struct ReadArgs {
-    /// Ledger file
+    /// Ledger file (default: the ledger of the running session, through its Service)
     #[arg(long, value_name = "PATH")]
-    pub db: PathBuf,
+    pub db: Option<PathBuf>,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -27,12 +24,23 @@ pub struct ReadArgs {
 /// Arguments of `ledger clock`.
 #[derive(Debug, Args)]
 pub struct ClockArgs {
-    /// Ledger file
+    /// Ledger file (default: in a pod of the running session)
     #[arg(long, value_name = "PATH")]
-    pub db: PathBuf,
+    pub db: Option<PathBuf>,
     /// Move the clock forward by so many seconds
     #[arg(long, value_name = "SECONDS")]
     pub advance: Option<u64>,
+}
+
+impl ClockArgs {
+    /// The command line without its file.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = vec!["clock".to_owned()];
+        if let Some(seconds) = self.advance {
+            words.extend(["--advance".to_owned(), seconds.to_string()]);
+        }
+        words
+    }
 }
 
 /// How rows are printed.
@@ -43,25 +51,21 @@ pub enum Format {
     Json,
 }
 
-/// A reader of a file that must be there: whoever mistypes a path wants to hear it.
-pub(super) fn existing(path: &Path) -> Result<Reader, CommandError> {
-    if path.exists() {
-        Ok(Reader::new(path))
-    } else {
-        Err(LedgerError::Missing(path.to_path_buf()).into())
-    }
-}
-
-pub(super) fn show(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    let reader = existing(&args.db)?;
-    if args.format == Format::Text {
-        writeln!(
+pub(super) fn show(
+    args: &ReadArgs,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
+    let source = Source::new(args.db.as_deref(), view)?;
+    let head = |out: &mut dyn Write| match args.format {
+        Format::Text => writeln!(
             out,
             "{:<28} {:<12} {:>14} {:>7}  LEDGER TIME",
             "ORDER", "ACTION", "CENTS", "EFFECTS"
-        )?;
-    }
-    each(&reader, |row: &BalanceRow| match args.format {
+        ),
+        Format::Json => Ok(()),
+    };
+    source.each(out, head, |out, row: &BalanceRow| match args.format {
         Format::Json => json_line(out, row),
         Format::Text => writeln!(
             out,
@@ -72,16 +76,21 @@ pub(super) fn show(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandEr
     Ok(DONE)
 }
 
-pub(super) fn attempts(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    let reader = existing(&args.db)?;
-    if args.format == Format::Text {
-        writeln!(
+pub(super) fn attempts(
+    args: &ReadArgs,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
+    let source = Source::new(args.db.as_deref(), view)?;
+    let head = |out: &mut dyn Write| match args.format {
+        Format::Text => writeln!(
             out,
             "{:>5} {:<10} {:<28} {:<12} {:>14} {:<16} {:<36} LEDGER TIME",
             "SEQ", "OUTCOME", "ORDER", "ACTION", "CENTS", "MODE", "WORKFLOW UID"
-        )?;
-    }
-    each(&reader, |row: &AttemptRow| match args.format {
+        ),
+        Format::Json => Ok(()),
+    };
+    source.each(out, head, |out, row: &AttemptRow| match args.format {
         Format::Json => json_line(out, row),
         Format::Text => writeln!(
             out,
@@ -99,34 +108,21 @@ pub(super) fn attempts(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, Comma
     Ok(DONE)
 }
 
-/// Calls `print` for every row, a page at a time.
-fn each<T: Table>(
-    reader: &Reader,
-    mut print: impl FnMut(&T) -> std::io::Result<()>,
-) -> Result<(), CommandError> {
-    let mut after = 0;
-    loop {
-        let page = reader.page::<T>(after, MAX_PAGE)?;
-        for row in &page.items {
-            print(row)?;
-        }
-        if !page.more {
-            return Ok(());
-        }
-        after = page.next;
-    }
-}
-
-pub(super) fn claims(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    let reader = existing(&args.db)?;
-    if args.format == Format::Text {
-        writeln!(
+pub(super) fn claims(
+    args: &ReadArgs,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
+    let source = Source::new(args.db.as_deref(), view)?;
+    let head = |out: &mut dyn Write| match args.format {
+        Format::Text => writeln!(
             out,
             "{:<28} {:<12} {:>14} {:<11} {:<12} {:<25} DETAIL",
             "ORDER", "ACTION", "CENTS", "STATE", "REFERENCE", "LEDGER TIME"
-        )?;
-    }
-    each(&reader, |row: &ClaimRow| match args.format {
+        ),
+        Format::Json => Ok(()),
+    };
+    source.each(out, head, |out, row: &ClaimRow| match args.format {
         Format::Json => json_line(out, row),
         Format::Text => writeln!(
             out,
@@ -143,8 +139,12 @@ pub(super) fn claims(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, Command
     Ok(DONE)
 }
 
-pub(super) fn verify(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    let found = existing(&args.db)?.verify()?;
+pub(super) fn verify(
+    args: &ReadArgs,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
+    let found = Source::new(args.db.as_deref(), view)?.verify()?;
     match args.format {
         Format::Json => json_line(out, &found)?,
         Format::Text => print_verification(&found, out)?,
@@ -192,9 +192,10 @@ fn print_verification(found: &Verification, out: &mut dyn Write) -> std::io::Res
 }
 
 pub(super) fn clock(args: &ClockArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    existing(&args.db)?;
+    let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
+    existing(db)?;
     let step = Duration::from_secs(args.advance.unwrap_or(0));
-    let now = Ledger::open(&args.db)?.advance_clock(step)?;
+    let now = Ledger::open(db)?.advance_clock(step)?;
     writeln!(out, "{}", format_clock(now))?;
     Ok(DONE)
 }
