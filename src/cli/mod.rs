@@ -17,7 +17,6 @@ use clap::{Parser, Subcommand};
 
 use crate::ledger::commands::{self, LedgerCommand};
 use crate::ledger::crm::commands::{self as crm, CrmCommand};
-use crate::tui::theme::ColorChoice;
 use exit::{Exit, Failure};
 use place::Place;
 
@@ -29,12 +28,8 @@ use place::Place;
 struct Cli {
     #[command(flatten)]
     place: Place,
-    /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t)]
-    color: ColorChoice,
-    /// Draw with 7-bit characters only
-    #[arg(long, global = true)]
-    ascii: bool,
+    #[command(flatten)]
+    look: screen::Look,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -127,7 +122,11 @@ fn finish(result: Result<Exit, Failure>) -> u8 {
     match result {
         Ok(exit) => exit.code(),
         Err(failure) => {
-            eprintln!("eventlab: {}", failure.message);
+            // After a hang-up there is nobody to tell.
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("eventlab: {}\n", failure.message).as_bytes(),
+            );
             failure.exit.code()
         }
     }
@@ -147,7 +146,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 async fn command(cli: Cli) -> Result<Exit, Failure> {
     let place = &cli.place;
     match &cli.command {
-        None => screen::open(place, cli.color, cli.ascii).await,
+        None => screen::open(place, cli.look).await,
         Some(Command::Run(args)) => run::run(place, args).await,
         Some(Command::List(args)) => inspect::list(place, args),
         Some(Command::Status(args)) => inspect::status(place, args),

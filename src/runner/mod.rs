@@ -8,7 +8,7 @@ pub mod autopilot;
 pub mod driver;
 pub mod expected;
 pub mod facts;
-mod fault;
+pub mod fault;
 pub mod gate;
 pub mod looking;
 pub mod matchers;

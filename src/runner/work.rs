@@ -210,10 +210,12 @@ impl Worker {
         files: &[String],
     ) -> Result<Vec<String>, StepError> {
         let mut manifests = Vec::new();
+        let mut texts = Vec::new();
         for file in files {
             let text = self.text(lab, stage, file)?;
             manifests
                 .extend(Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?);
+            texts.push((file, text));
         }
         let mut fingerprints = Vec::new();
         for manifest in &mut manifests {
@@ -235,6 +237,11 @@ impl Worker {
                 .withdraw_grants(file, &own)
                 .await
                 .map_err(environment)?;
+        }
+        for (file, text) in texts {
+            if let Err(error) = self.copies.note_applied(file, &text) {
+                tracing::warn!(%error, "noting what was applied");
+            }
         }
         self.focus(lab, stage, attempt).await;
         Ok(fingerprints)

@@ -302,6 +302,12 @@ fn spans_width(spans: &[Span<'_>]) -> usize {
     spans.iter().map(|span| span.content.width()).sum()
 }
 
+/// Columns that a text takes.
+#[must_use]
+pub fn width_of(text: &str) -> usize {
+    text.width()
+}
+
 /// The text up to a width.
 #[must_use]
 pub fn cut(text: &str, width: usize) -> String {
