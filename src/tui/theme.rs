@@ -262,10 +262,11 @@ impl Theme {
     #[must_use]
     pub fn text(self, text: &str) -> String {
         let visible = text.chars().map(|character| {
-            if character.is_control() {
-                ' '
-            } else {
-                character
+            match character {
+                // Marks that turn the direction of writing would tear the line apart.
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+                character if character.is_control() => ' ',
+                character => character,
             }
         });
         if !self.ascii {

@@ -34,6 +34,7 @@ mod node_pods;
 mod node_support;
 mod rbac_golden;
 mod screen;
+mod screen_loop;
 mod sensor_expression;
 mod sensor_golden;
 mod sensor_regex;
