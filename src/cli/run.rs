@@ -1,20 +1,18 @@
 //! `eventlab run`: labs without a screen, with the reference solutions. `eventlab lab test`: every wrong fix as well.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use serde_json::json;
-
 use super::exit::{Exit, Failure};
 use super::place::Place;
+use super::progress::Printer;
 use super::start;
-use crate::evidence::Outcome;
+use crate::evidence::MatrixLine;
 use crate::lab::{Catalog, GUIDE, Lab};
-use crate::runner::autopilot::{self, Played, Progress, StageEnd, Tries};
+use crate::runner::autopilot::{self, Played, Progress, Tries};
 use crate::runner::work::Patience;
+use clap::{Args, ValueEnum};
 
 /// Waiting longer than this for a gate or a row is "could not see".
 const PATIENCE: Patience = Patience {
@@ -34,7 +32,8 @@ pub enum Format {
 /// Arguments of `run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// Labs to run, in this order; `guide` stands for the labs of the guided course (default: all that are there)
+    /// Labs to run, in this order; `guide` stands for the labs of the guided course; `matrix` ends with its table
+    /// (default: all that are there)
     #[arg(value_name = "LAB")]
     pub names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
@@ -114,15 +113,20 @@ async fn play(
     let mut started = start::session(&folder, catalog, PATIENCE).await?;
     let mut total = Played::default();
     let mut interrupted = false;
+    let mut printer = Printer::new(format);
     for lab in &labs {
-        let mut print = |progress: Progress| print_progress(&progress, format);
+        let mut print = |progress: Progress| printer.progress(&progress);
         let played = tokio::select! {
             played = autopilot::play(&mut started.driver, lab, tries, &mut print) => played.map_err(Failure::environment),
             () = interrupt() => { interrupted = true; break; }
         };
         match played {
-            Ok(played) => {
-                print_lab(lab, &played, format);
+            Ok(mut played) => {
+                if let Some(lines) = started.driver.state().matrix_of(&lab.name) {
+                    printer.matrix(&lines);
+                    played.refuted.extend(broken_lines(&lines, &played));
+                }
+                printer.lab(lab, &played);
                 total.refuted.extend(played.refuted);
                 total.unproven.extend(played.unproven);
                 total.environment |= played.environment;
@@ -134,6 +138,7 @@ async fn play(
         }
     }
     started.stop().await;
+    printer.finish();
     Ok(exit_of(&total, interrupted))
 }
 
@@ -155,101 +160,16 @@ async fn interrupt() {
     }
 }
 
-fn outcome_of(end: &StageEnd) -> (Outcome, Vec<String>) {
-    match end {
-        StageEnd::Passed => (Outcome::Proven, Vec::new()),
-        StageEnd::Failed(texts) => (Outcome::Refuted, texts.clone()),
-        StageEnd::Unproven { reasons, .. } => (Outcome::Unproven, reasons.clone()),
-    }
-}
-
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Proven => "proven",
-        Outcome::Refuted => "refuted",
-        Outcome::Unproven => "unproven",
-    }
-}
-
-/// A reader that went away ends the output, not the run.
-fn line(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
-
-fn print_progress(progress: &Progress, format: Format) {
-    match (progress, format) {
-        (
-            Progress::Stage {
-                lab,
-                number,
-                of,
-                stage,
-                title,
-                end,
-            },
-            Format::Text,
-        ) => {
-            let (outcome, texts) = outcome_of(end);
-            line(&format!(
-                "{lab} {number}/{of} {stage}: {}: {title}",
-                word(outcome)
-            ));
-            for text in texts {
-                line(&format!("    {text}"));
-            }
-        }
-        (
-            Progress::Stage {
-                lab,
-                number,
-                of,
-                stage,
-                title,
-                end,
-            },
-            Format::Json,
-        ) => {
-            let (outcome, texts) = outcome_of(end);
-            line(&json!({"lab": lab, "stage": stage, "number": number, "of": of, "title": title, "outcome": word(outcome), "because": texts}).to_string());
-        }
-        (
-            Progress::WrongFix {
-                lab,
-                name,
-                why,
-                end,
-            },
-            Format::Text,
-        ) => match end {
-            Ok(()) => line(&format!("{lab} wrong fix {name}: fails as it must: {why}")),
-            Err(text) => line(&format!(
-                "{lab} wrong fix {name}: DOES NOT FAIL AS IT MUST: {text}"
-            )),
-        },
-        (
-            Progress::WrongFix {
-                lab,
-                name,
-                why,
-                end,
-            },
-            Format::Json,
-        ) => {
-            line(&json!({"lab": lab, "wrong-fix": name, "why": why, "fails-as-it-must": end.is_ok(), "because": end.as_ref().err()}).to_string());
-        }
-    }
-}
-
-fn print_lab(lab: &Lab, played: &Played, format: Format) {
-    let outcome = if played.proven() {
-        "proven"
-    } else if played.refuted.is_empty() {
-        "unproven"
-    } else {
-        "refuted"
-    };
-    match format {
-        Format::Text => line(&format!("{}: {outcome}", lab.name)),
-        Format::Json => line(&json!({"lab": lab.name, "outcome": outcome, "refuted": played.refuted, "unproven": played.unproven}).to_string()),
-    }
+/// Lines of the matrix that do not hold although their stage passed.
+fn broken_lines(lines: &[MatrixLine], played: &Played) -> Vec<String> {
+    lines
+        .iter()
+        .filter(|line| line.passed && !line.holds() && played.proven())
+        .map(|line| {
+            format!(
+                "matrix: {}: {} orders, {} effects, {} unresolved still",
+                line.title, line.orders, line.effects, line.open
+            )
+        })
+        .collect()
 }

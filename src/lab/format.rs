@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{AccessExpectation, Fate, Layer, Right};
+use super::action::Action;
+pub use super::faults::{Change, Fault, FaultWrongFix, Faults};
+use crate::evidence::{AccessExpectation, Fate, Layer, OrderExpectation, Right};
 
 /// One topic, one file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Lab {
     pub name: String,
@@ -28,12 +31,29 @@ pub struct Lab {
     /// The first-run lab: not numbered, not listed.
     #[serde(default)]
     pub intro: bool,
+    /// Its stages that send are lines of the verification matrix.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub matrix: bool,
     pub links: Vec<Link>,
     pub stages: Vec<Stage>,
+    /// Things of which one is broken, drawn by a seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
+    /// What was drawn; never part of a file.
+    #[serde(skip)]
+    pub drawn: Option<Drawn>,
+}
+
+/// The fault of a lab that was drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    pub seed: u32,
+    pub fault: String,
+    pub layer: Layer,
 }
 
 /// The official page or source behind a topic.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub title: String,
@@ -41,7 +61,7 @@ pub struct Link {
 }
 
 /// What a stage is for the learner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StageKind {
     Read,
@@ -55,7 +75,7 @@ pub enum StageKind {
 }
 
 /// A numbered step of a lab. What it does, in this order: apply, before, gate, send the probes, review access, judge.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stage {
     pub name: String,
@@ -77,6 +97,15 @@ pub struct Stage {
     pub gate_fails: Option<String>,
     #[serde(default)]
     pub probes: Vec<Probe>,
+    /// The probes are sent one after another without waiting for what becomes of them, so that their runs overlap.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
+    /// What must stand about orders in the ledger and at the destination, looked up after the probes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<OrderCheck>,
+    /// Nothing is judged: what becomes of the probes is recorded, whatever it is, also where the gate fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observe: bool,
     /// Rights of service accounts, reviewed after the probes.
     #[serde(default)]
     pub access: Vec<AccessCheck>,
@@ -95,7 +124,7 @@ pub struct Stage {
 }
 
 /// Whether the gate must be open before the probes are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateMode {
     /// Nothing is waited for.
@@ -111,18 +140,8 @@ pub enum GateMode {
     Intake,
 }
 
-/// Something done to the cluster before the probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Action {
-    /// Deletes the Sensor's pod and does not wait for its successor.
-    DeleteSensorPod,
-    /// Kills the Sensor's pod without a grace period.
-    KillSensorPod,
-}
-
 /// How the client reads the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     #[default]
@@ -132,7 +151,7 @@ pub enum Answer {
 }
 
 /// One HTTP request that a stage sends.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Probe {
     pub name: String,
@@ -152,7 +171,110 @@ pub struct Probe {
     pub body: String,
     #[serde(default)]
     pub answer: Answer,
+    /// Done before this probe is sent, once those before it are settled (unless the stage sends them together).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Action>,
+    /// So many requests with the same bytes, named `NAME-1` and so on; each has the same fate and alternatives.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub copies: u32,
     pub fate: Fate,
+    /// Fates that are as good: of equal requests that run at once, nobody can say which one comes first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or: Vec<Fate>,
+}
+
+/// Most copies of one probe.
+pub const MAX_COPIES: u32 = 200;
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(copies: &u32) -> bool {
+    *copies == 1
+}
+
+impl Probe {
+    /// The fate that is asked of a row that was seen to have `observed`.
+    #[must_use]
+    pub fn fate_for(&self, observed: Option<&Fate>) -> &Fate {
+        self.or
+            .iter()
+            .find(|fate| Some(*fate) == observed)
+            .unwrap_or(&self.fate)
+    }
+}
+
+impl Stage {
+    /// Puts every probe with copies in their place.
+    pub(super) fn expand_copies(&mut self) {
+        let probes = std::mem::take(&mut self.probes);
+        for probe in probes {
+            if probe.copies <= 1 {
+                self.probes.push(probe);
+                continue;
+            }
+            for number in 1..=probe.copies.min(MAX_COPIES) {
+                self.probes.push(Probe {
+                    name: format!("{}-{number}", probe.name),
+                    before: if number == 1 {
+                        probe.before.clone()
+                    } else {
+                        Vec::new()
+                    },
+                    copies: 1,
+                    ..probe.clone()
+                });
+            }
+        }
+    }
+}
+
+/// What must stand about one order and action; a field that is not given is not checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct OrderCheck {
+    pub name: String,
+    /// Order id; `{{attempt}}` is replaced.
+    pub order: String,
+    #[serde(default = "charge")]
+    pub action: String,
+    /// Rows of runs in the ledger, whatever their outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
+    /// Rows of effects in the ledger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects: Option<u64>,
+    /// At least so many rows of effects, where chance decides how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects_at_least: Option<u64>,
+    /// Entries at the destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<u64>,
+    /// State of the claim, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+}
+
+fn charge() -> String {
+    "charge".to_owned()
+}
+
+impl OrderCheck {
+    /// The check as the evidence judges it, in an attempt.
+    #[must_use]
+    pub fn expectation(&self, attempt: u32) -> OrderExpectation {
+        OrderExpectation {
+            name: self.name.clone(),
+            order: self.order.replace("{{attempt}}", &attempt.to_string()),
+            action: self.action.clone(),
+            attempts: self.attempts,
+            effects: self.effects,
+            effects_at_least: self.effects_at_least,
+            records: self.records,
+            claim: self.claim.clone(),
+        }
+    }
 }
 
 fn post() -> String {
@@ -160,7 +282,7 @@ fn post() -> String {
 }
 
 /// What an access review must answer about a service account of the lab's namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessCheck {
     pub account: String,
@@ -190,7 +312,7 @@ impl AccessCheck {
 }
 
 /// A probe of another stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeName {
     pub stage: String,
@@ -198,7 +320,7 @@ pub struct ProbeName {
 }
 
 /// The manifest that the learner edits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Fix {
     /// File below `manifests/`, copied to the working copies; it is applied in place of the original from then on.
@@ -210,7 +332,7 @@ pub struct Fix {
 }
 
 /// A fix that must fail, and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WrongFix {
     pub name: String,
@@ -221,10 +343,13 @@ pub struct WrongFix {
     pub fails: Failure,
 }
 
-/// The reason a wrong fix must fail for: `{probe: NAME, observed: FATE}`, `{gate: REASON}` or
+/// The reason a wrong fix must fail for: `{probe: NAME, observed: FATE}`, `{gate: REASON}`, `{order: CHECK}` or
 /// `{access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "`fails` is {probe: NAME, observed: FATE}, {gate: REASON}, {order: CHECK} or {access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}"
+)]
 pub enum Failure {
     /// A probe has this fate instead of the expected one.
     Probe(ProbeFailure),
@@ -232,10 +357,19 @@ pub enum Failure {
     Gate(GateFailure),
     /// A right is missing or too much.
     Access(AccessFailure),
+    /// An order check of this name is refuted.
+    Order(OrderFailure),
+}
+
+/// See [`Failure::Order`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OrderFailure {
+    pub order: String,
 }
 
 /// See [`Failure::Probe`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeFailure {
     pub probe: String,
@@ -243,34 +377,38 @@ pub struct ProbeFailure {
 }
 
 /// See [`Failure::Gate`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GateFailure {
     pub gate: String,
 }
 
 /// See [`Failure::Access`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessFailure {
     pub access: Right,
 }
 
 /// What the learner's report must name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReportTask {
     /// The stage and probe the report is about.
     pub stage: String,
     pub probe: String,
+    /// The layer at fault, where it is not the one that stops the probe: an event that should have been stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<Layer>,
     /// Causes to choose from; exactly one is right.
+    #[serde(default)]
     pub causes: Vec<Cause>,
     /// Things not proven, to choose from; each says whether it is really open.
     pub not_proven: Vec<OpenPoint>,
 }
 
 /// A cause to choose from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cause {
     pub text: String,
@@ -282,7 +420,7 @@ pub struct Cause {
 }
 
 /// Something that may not be proven by what was collected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct OpenPoint {
     pub text: String,
@@ -293,7 +431,7 @@ pub struct OpenPoint {
 }
 
 /// One row of the debrief.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DebriefRow {
     pub layer: Layer,

@@ -67,6 +67,9 @@ pub fn behind(fact: &Fact) -> Option<Look> {
         Observation::Stored { .. } => fact.sequence.map(|sequence| Look::Message { sequence }),
         Observation::LedgerAttempt { .. }
         | Observation::LedgerEffect { .. }
+        | Observation::DestinationRecord { .. }
+        | Observation::ClaimChanged { .. }
+        | Observation::OrderState { .. }
         | Observation::NoEffect => Some(Look::Tables),
         Observation::Consumer { .. } | Observation::Gate { .. } => Some(Look::Sensor),
         _ => None,

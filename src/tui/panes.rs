@@ -186,6 +186,9 @@ fn ledger(state: &State, app: &App) -> Vec<Shown> {
             fact.observation,
             Observation::LedgerAttempt { .. }
                 | Observation::LedgerEffect { .. }
+                | Observation::DestinationRecord { .. }
+                | Observation::ClaimChanged { .. }
+                | Observation::OrderState { .. }
                 | Observation::NoEffect
         )
     });

@@ -89,6 +89,12 @@ impl App {
             self.zoom.then_some(self.area),
         );
         let places = self.scene.places;
+        if places.too_small {
+            // Nothing of it is shown; the next larger size computes everything.
+            self.scene.size = (0, 0);
+            self.scene.footer.clear();
+            return;
+        }
         if stale || self.scene.text_width != places.text.width {
             self.scene.text = view::text_lines(state, self, places.text.width);
             self.scene.text_width = places.text.width;

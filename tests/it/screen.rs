@@ -136,7 +136,10 @@ impl Played {
             ),
             (
                 Layer::Effect,
-                Observation::LedgerEffect { amount_cents: 4200 },
+                Observation::LedgerEffect {
+                    amount_cents: 4200,
+                    row: 1,
+                },
             ),
         ];
         let pod = PodInstance {
@@ -464,7 +467,7 @@ fn clicks_and_the_wheel_do_what_keys_do() {
     let mut app = app(true, false);
     let buffer = draw(&state, &mut app, 80, 24);
     let screen = text(&buffer);
-    let mut click = |app: &mut App, wanted: &str| {
+    let click = |app: &mut App, wanted: &str| {
         let (y, line) = screen
             .lines()
             .enumerate()
@@ -491,7 +494,7 @@ fn clicks_and_the_wheel_do_what_keys_do() {
     );
     click(&mut app, "q quit");
     app.overlay = None;
-    click(&mut app, "ledger");
+    click(&mut app, "ledger │");
     assert_eq!(app.pane, Pane::Ledger);
     assert_eq!(click(&mut app, "q quit"), Some(Command::Quit));
     assert_eq!(
