@@ -23,7 +23,9 @@ fn main() {
 }
 
 fn state() -> State {
-    let labs = Catalog::bundled().map(|catalog| catalog.labs()).unwrap_or_default();
+    let labs = Catalog::bundled()
+        .map(|catalog| catalog.labs())
+        .unwrap_or_default();
     let now = Timestamp::UNIX_EPOCH;
     let mut state = State::new(labs, now);
     state.update(Message::Next, &Context { now, id: 1 });
@@ -43,7 +45,9 @@ fn state() -> State {
         sequence: Some(seq),
         execution: None,
         business_key: None,
-        line: format!("{{\"level\":\"debug\",\"msg\":\"a line of the EventSource, number {seq}\"}}"),
+        line: format!(
+            "{{\"level\":\"debug\",\"msg\":\"a line of the EventSource, number {seq}\"}}"
+        ),
         command: "kubectl -n eventlab logs".to_owned(),
     });
     state.update(Message::Facts(facts.collect()), &Context { now, id: 2 });
@@ -97,7 +101,10 @@ fn after_a_key_in_the_logs(bencher: Bencher, lines: usize) {
     let (state, mut app, mut terminal) = (state(), app(lines), terminal());
     for key in ['2', 'k'] {
         app.prepare(&state, SIZE.0, SIZE.1);
-        app.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE), &state);
+        app.key(
+            KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE),
+            &state,
+        );
     }
     bencher.bench_local(|| {
         app.key(KeyEvent::new(KeyCode::PageUp, KeyModifiers::NONE), &state);

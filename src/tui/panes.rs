@@ -162,7 +162,7 @@ pub fn block(state: &State, app: &App, width: u16) -> Vec<Shown> {
             lines.into_iter().map(Shown::of).collect()
         }
         Pane::Ledger => ledger(state, app),
-        Pane::Counters => chart(state, app, usize::from(width)),
+        Pane::Counters => counted(state, app, usize::from(width)),
         Pane::Access => access(state, app),
         Pane::Gate => gate(state, app),
         Pane::Report => report(app, width),
@@ -273,7 +273,22 @@ fn shown_attempt(state: &State, app: &App) -> u32 {
         .map_or_else(|| state.attempt(), |fact| fact.attempt)
 }
 
-/// The four counters over the time of the attempt, each on a scale of its own maximum.
+/// The verification matrix, where the lab is one; then the chart.
+fn counted(state: &State, app: &App, width: usize) -> Vec<Shown> {
+    let matrix = state
+        .lab()
+        .and_then(|lab| state.matrix_of(&lab.name))
+        .map(|lines| crate::report::matrix::text(&lines))
+        .unwrap_or_default();
+    let mut lines: Vec<Shown> = matrix
+        .lines()
+        .map(|line| Shown::plain(app.theme.text(line), Style::new()))
+        .collect();
+    lines.extend(chart(state, app, width));
+    lines
+}
+
+/// The four counters over the time of the attempt, all on one scale.
 fn chart(state: &State, app: &App, width: usize) -> Vec<Shown> {
     let theme = app.theme;
     let attempt = shown_attempt(state, app);

@@ -13,6 +13,9 @@ use super::view;
 use crate::evidence::{Counters, Row};
 use crate::session::State;
 
+/// Columns that are left for what Enter does, however many other keys there are.
+const LEAST_NEXT: usize = 20;
+
 /// One key of the footer and the columns where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FooterItem {
@@ -246,16 +249,35 @@ fn footer(state: &State, app: &App, width: u16) -> Vec<FooterItem> {
     for end in last.iter().flatten() {
         room = room.saturating_sub(columns(end));
     }
+    let near = [
+        Action::Cancel,
+        Action::Answer,
+        Action::Edit,
+        Action::Apply,
+        Action::Hint,
+    ];
+    // What Enter does is cut before the keys of the stage's own work are left out.
+    let reserved: usize = wanted
+        .iter()
+        .filter(|(action, wanted)| *wanted && near.contains(action))
+        .filter_map(|(action, _)| item(*action, "", app))
+        .map(|found| columns(&found))
+        .sum();
     let mut items: Vec<FooterItem> = Vec::new();
     for (action, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
         let Some(mut found) = item(action, &now.next, app) else {
             continue;
         };
-        if columns(&found) > room {
+        let most = if action == Action::Next {
+            room.saturating_sub(reserved).max(LEAST_NEXT).min(room)
+        } else {
+            room
+        };
+        if columns(&found) > most {
             if action != Action::Next {
                 continue;
             }
-            let over = columns(&found) - room;
+            let over = columns(&found) - most;
             let keep = super::markdown::width_of(&found.word).saturating_sub(over);
             found.word = super::markdown::cut(&found.word, keep);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use eventlab::cluster::{ContainerInstance, LogLine};
 use eventlab::evidence::{Fact, Layer, Observation, PodInstance};
-use eventlab::lab::Catalog;
+use eventlab::lab::{Catalog, Probe};
 use eventlab::session::message::{GateReport, SendOutcome};
 use eventlab::session::{Context, Effect, Message, StagePhase, State};
 use eventlab::tui::app::App;
@@ -61,7 +61,7 @@ impl Played {
                 trace,
                 probe,
             } => {
-                let facts = self.facts(&lab, &stage, attempt, &trace, &probe.name);
+                let facts = self.facts(&lab, &stage, attempt, &trace, &probe);
                 self.tell(Message::Facts(facts));
                 Some(Message::Sent {
                     probe: probe.name.clone(),
@@ -83,10 +83,11 @@ impl Played {
         stage: &str,
         attempt: u32,
         trace: &str,
-        probe: &str,
+        probe: &Probe,
     ) -> Vec<Fact> {
         let subject = format!("default.orders.{lab}");
-        let observations = [
+        let rejected = probe.fate.stops_at() == Some(Layer::Filter);
+        let mut observations = vec![
             (
                 Layer::Intake,
                 Observation::HttpAnswer {
@@ -142,6 +143,15 @@ impl Played {
                 },
             ),
         ];
+        if rejected {
+            observations.truncate(3);
+            observations.push((
+                Layer::Filter,
+                Observation::Discarded {
+                    error: Some("data filter error (path 'body.event.kind' does not exist)".into()),
+                },
+            ));
+        }
         let pod = PodInstance {
             pod: "orders-sensor-x".into(),
             uid: "u".into(),
@@ -158,15 +168,15 @@ impl Played {
                     lab: lab.to_owned(),
                     stage: stage.to_owned(),
                     attempt,
-                    probe: Some(probe.to_owned()),
+                    probe: Some(probe.name.clone()),
                     layer,
                     observation,
                     source: "test".to_owned(),
                     pod: Some(pod.clone()),
                     trace: Some(trace.to_owned()),
-                    arrival: Some("0123456789abcdef0123456789abcdef".to_owned()),
+                    arrival: Some(format!("{:032x}", sha(trace))),
                     sequence: Some(1),
-                    execution: Some("5d9e0c2a-0000-4000-8000-000000000001".to_owned()),
+                    execution: Some(format!("5d9e0c2a-0000-4000-8000-{:012x}", sha(trace))),
                     business_key: None,
                     line: "a raw line".to_owned(),
                     command: "kubectl get something".to_owned(),
@@ -174,6 +184,53 @@ impl Played {
             })
             .collect()
     }
+}
+
+/// A number for each trace.
+fn sha(text: &str) -> u32 {
+    text.bytes().fold(7, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    })
+}
+
+/// The lab `filter-path` up to its first fix: two of three bodies were rejected.
+fn at_the_fix() -> State {
+    until(|state| state.stage().unwrap().fix.is_some())
+}
+
+/// The stage before: what was sent is judged.
+fn sent() -> State {
+    until(|state| !state.stage().unwrap().probes.is_empty() && *state.phase() == StagePhase::Passed)
+}
+
+fn until(there: impl Fn(&State) -> bool) -> State {
+    let mut played = Played {
+        state: fresh(),
+        seq: 0,
+    };
+    played.tell(Message::GoTo {
+        lab: "filter-path".to_owned(),
+        stage: 0,
+    });
+    for _ in 0..30 {
+        let stage = played.state.stage().unwrap().clone();
+        if there(&played.state) {
+            break;
+        }
+        if let Some(name) = &stage.predicts {
+            let lab = played.state.lab().unwrap().clone();
+            let predicted = lab.stages.iter().find(|one| one.name == *name).unwrap();
+            for probe in &predicted.probes {
+                played.tell(Message::Predict {
+                    probe: probe.name.clone(),
+                    stops_at: probe.fate.stops_at(),
+                });
+            }
+        }
+        played.tell(Message::Next);
+    }
+    assert!(there(&played.state));
+    played.state
 }
 
 fn played() -> State {
@@ -570,4 +627,120 @@ fn starting_over_names_what_is_restored_and_what_is_left() {
 fn labs_of_the_catalogue_are_shared() {
     let catalog = Catalog::bundled().unwrap();
     assert!(Arc::ptr_eq(&catalog.labs(), &catalog.labs()));
+}
+
+/// The pictures of README, drawn by the code that draws the screen:
+/// `EVENTLAB_DRAW=1 cargo test --test it screen::the_pictures`.
+#[test]
+fn the_pictures_are_the_real_screen() {
+    let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    let state = sent();
+    let mut app = app(true, false);
+    app.row = 1;
+    app.layer = 3;
+    let buffer = draw(&state, &mut app, 110, 34);
+    for (file, now) in [("screen.txt", text(&buffer)), ("screen.svg", svg(&buffer))] {
+        let path = assets.join(file);
+        if std::env::var_os("EVENTLAB_DRAW").is_some() {
+            std::fs::create_dir_all(&assets).unwrap();
+            std::fs::write(&path, &now).unwrap();
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            kept == now,
+            "assets/{file} is not the screen any more; draw it with EVENTLAB_DRAW=1 cargo test --test it screen::the_pictures"
+        );
+    }
+}
+
+/// A buffer as a picture.
+fn svg(buffer: &Buffer) -> String {
+    const WIDE: f32 = 8.4;
+    const HIGH: f32 = 18.0;
+    let area = buffer.area;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" height=\"{:.0}\" font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"14\">\n<rect width=\"100%\" height=\"100%\" fill=\"#14161a\"/>\n",
+        f32::from(area.width) * WIDE + 16.0,
+        f32::from(area.height) * HIGH + 16.0
+    );
+    for y in 0..area.height {
+        let mut x = 0;
+        while x < area.width {
+            let style = buffer[(x, y)].style();
+            let from = x;
+            let mut run = String::new();
+            while x < area.width && buffer[(x, y)].style() == style {
+                run.push_str(buffer[(x, y)].symbol());
+                x += 1;
+            }
+            let reversed = style.add_modifier.contains(Modifier::REVERSED);
+            if run.trim().is_empty() && !reversed {
+                continue;
+            }
+            let color = match style.fg {
+                Some(Color::LightBlue) => "#79b8ff",
+                Some(Color::Yellow) => "#e6b450",
+                Some(Color::Cyan) => "#6fd3d3",
+                _ => "#d8dee9",
+            };
+            let (left, top) = (f32::from(from) * WIDE + 8.0, f32::from(y) * HIGH + 8.0);
+            let length = f32::from(x - from) * WIDE;
+            let mut ink = color;
+            if reversed {
+                out.push_str(&format!(
+                    "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{length:.1}\" height=\"{HIGH}\" fill=\"{color}\"/>\n"
+                ));
+                ink = "#14161a";
+            }
+            let mut more = String::new();
+            if style.add_modifier.contains(Modifier::BOLD) {
+                more.push_str(" font-weight=\"bold\"");
+            }
+            if style.add_modifier.contains(Modifier::DIM) && !reversed {
+                more.push_str(" opacity=\"0.6\"");
+            }
+            let escaped = run.replace('&', "&amp;").replace('<', "&lt;");
+            out.push_str(&format!(
+                "<text x=\"{left:.1}\" y=\"{:.1}\" textLength=\"{length:.1}\" xml:space=\"preserve\" fill=\"{ink}\"{more}>{escaped}</text>\n",
+                top + 13.5
+            ));
+        }
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+#[test]
+fn a_stopped_probe_is_named_with_its_layer_and_reason() {
+    let state = sent();
+    let mut app = app(true, false);
+    let buffer = draw(&state, &mut app, 80, 24);
+    let screen = text(&buffer);
+    assert!(
+        screen.contains("order (flat): stopped at filter: no such path"),
+        "{screen}"
+    );
+    let y = screen
+        .lines()
+        .position(|line| line.starts_with("order (flat)  "))
+        .unwrap();
+    let line = screen.lines().nth(y).unwrap();
+    let x = line[..line.find('✘').unwrap()].chars().count();
+    let style = buffer[(x as u16, y as u16)].style();
+    assert_eq!(style.fg, Some(Color::Yellow));
+    assert!(style.add_modifier.contains(Modifier::BOLD));
+    assert_eq!(
+        press(&mut app, &state, KeyCode::Char('h')),
+        Some(Command::Tell(Message::Hint))
+    );
+    assert!(matches!(
+        press(&mut app, &state, KeyCode::Char('a')),
+        Some(Command::Preview { .. })
+    ));
+    assert_eq!(
+        press(&mut app, &state, KeyCode::Char('S')),
+        None,
+        "not without a question"
+    );
+    assert!(matches!(app.overlay, Some(Overlay::Choose { .. })));
 }

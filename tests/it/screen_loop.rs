@@ -269,7 +269,7 @@ async fn learn(script: Script, copy: std::path::PathBuf, solution: String) {
     script.typed("lll");
     script.press(KeyCode::Char('o'));
     script.wait_for("in its surroundings").await;
-    script.wait_for("discarded due to filtering error").await;
+    script.wait_for("{\"level\":\"warn\"").await;
     script.press(KeyCode::Char('y'));
     script.wait_for("copied: kubectl").await;
     assert!(script.seen.lock().unwrap().copied[0].contains("logs"));

@@ -200,7 +200,7 @@ fn an_editor_gets_the_terminal_and_gives_it_back() {
 fn own_lab(folder: &Path) -> String {
     let labs = folder.join("own");
     std::fs::create_dir_all(&labs).unwrap();
-    let lab = "name: own\ntitle: Own\nsummary: One stage.\nevent: own\nlayers: [effect]\nclusters: [embedded]\nlinks: []\nstages:\n  - name: fix\n    kind: fix\n    title: Edit me\n    text: Edit.\n    fix:\n      manifest: base/process-order.yaml\n      hints: [none]\n      solution: base/process-order.yaml\n      wrong:\n        - {name: w, manifest: base/process-order.yaml, why: none, fails: {gate: x}}\n";
+    let lab = "name: own\ntitle: Own\nsummary: One stage.\nevent: own\nlayers: [effect]\nclusters: [embedded]\nlinks: []\nstages:\n  - name: fix\n    kind: fix\n    title: Edit me\n    text: Edit.\n    fix:\n      manifest: base/process-order.yaml\n      hints: [none]\n      solution: base/process-order.yaml\n      wrong:\n        - {name: w, manifest: base/ledger.yaml, why: none, fails: {gate: x}}\n";
     std::fs::write(labs.join("own.yaml"), lab).unwrap();
     labs.to_str().unwrap().to_owned()
 }

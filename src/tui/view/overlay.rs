@@ -112,7 +112,7 @@ pub fn lay_out(overlay: &Overlay, width: u16, state: &State, app: &App) -> Laid 
                     .flat_map(|line| indented(manifest::yaml(line, app.theme), width)),
             );
             Laid {
-                title: format!("{title}; y copies the command"),
+                title: format!("{title}; y copies its command"),
                 lines: laid,
                 keep: *scroll,
                 choices: Vec::new(),
@@ -159,12 +159,9 @@ fn facts_lines(
     } else {
         ""
     };
+    let keys = format!("y copies, o opens its source{more}");
     Laid {
-        title: format!(
-            "{title}, fact {} of {}; y copies its command, o opens where it is from{more}",
-            selected + 1,
-            facts.len()
-        ),
+        title: format!("{title}, fact {} of {}; {keys}", selected + 1, facts.len()),
         lines: fact
             .map(|fact| fact_lines(fact, width, app))
             .unwrap_or_default(),
