@@ -729,6 +729,12 @@ fn a_stopped_probe_is_named_with_its_layer_and_reason() {
     let style = buffer[(x as u16, y as u16)].style();
     assert_eq!(style.fg, Some(Color::Yellow));
     assert!(style.add_modifier.contains(Modifier::BOLD));
+    press(&mut app, &state, KeyCode::Right);
+    press(&mut app, &state, KeyCode::Char('h'));
+    assert_eq!(app.layer, 0, "h moves left where there is no hint");
+    let state = at_the_fix();
+    let screen = text(&draw(&state, &mut app, 80, 24));
+    assert!(screen.contains("e edit  a apply  h hint"), "{screen}");
     assert_eq!(
         press(&mut app, &state, KeyCode::Char('h')),
         Some(Command::Tell(Message::Hint))

@@ -153,6 +153,7 @@ fn enter_sends_one_order_and_lights_seven_cells() {
     session.send("?");
     session.wait_for("Keys  (Esc closes)");
     session.send("\x1b");
+    session.wait_gone("Keys  (Esc closes)");
     let size = PtySize {
         rows: 40,
         cols: 120,

@@ -13,7 +13,7 @@ use crate::session::State;
 use crate::tui::app::{App, Choice, Overlay};
 use crate::tui::keys;
 use crate::tui::manifest;
-use crate::tui::markdown::wrap;
+use crate::tui::markdown::{cut, width_of, wrap};
 
 /// Lines of a log before and after the one that is a fact.
 const AROUND: usize = 3;
@@ -62,15 +62,25 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
     };
     let rule = app.theme.rule(usize::from(foot.width));
     frame.render_widget(Paragraph::new(Span::styled(rule, app.theme.dim())), foot);
-    if below > 0 {
-        let more = format!(" {below} more lines ");
-        let place = Rect {
-            x: foot.x + 2,
-            width: foot.width.saturating_sub(2).min(more.len() as u16),
-            ..foot
-        };
-        frame.render_widget(Paragraph::new(Span::styled(more, app.theme.dim())), place);
-    }
+    // The answer to the last key, which the overlay may cover, else how much is below.
+    let (said, style) = match &app.flash {
+        Some(flash) => (format!(" {flash} "), app.theme.strong()),
+        None if below > 0 => (format!(" {below} more lines "), app.theme.dim()),
+        None => return,
+    };
+    let said = cut(
+        &app.theme.text(&said),
+        usize::from(foot.width.saturating_sub(4)),
+    );
+    let place = Rect {
+        x: foot.x + 2.min(foot.width),
+        width: u16::try_from(width_of(&said)).unwrap_or(foot.width),
+        ..foot
+    };
+    frame.render_widget(
+        Paragraph::new(Span::styled(said, style)),
+        place.intersection(foot),
+    );
 }
 
 /// Lays an overlay out in lines of this width.
