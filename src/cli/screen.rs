@@ -48,7 +48,7 @@ impl Look {
 ///
 /// # Errors
 /// No terminal, a session that is held by somebody else, and whatever keeps the cluster from starting.
-pub async fn open(place: &Place, look: Look) -> Result<Exit, Failure> {
+pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, Failure> {
     let folder = place.folder()?;
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !terminal && !look.accessible {
@@ -61,7 +61,7 @@ pub async fn open(place: &Place, look: Look) -> Result<Exit, Failure> {
         say("this terminal (TERM=dumb) cannot be drawn on: line by line, as with --accessible");
     }
     let catalog = Arc::new(place.catalog()?);
-    let mut started = start::session(&folder, catalog, Patience::default()).await?;
+    let mut started = start::session_with_seed(&folder, catalog, Patience::default(), seed).await?;
     let drawn = AssertUnwindSafe(draw(&mut started, look, look.accessible || dumb, &folder))
         .catch_unwind()
         .await;
