@@ -305,7 +305,7 @@ fn a_checkpoint_cut_at_any_byte_or_filled_with_zeroes_is_kept_aside_and_said() {
         assert_eq!(fs::read(&path).unwrap(), bytes, "a reader changes nothing");
         let opened = open(dir.path());
         assert!(opened.checkpoint.is_none());
-        let note = opened.notes.first().unwrap();
+        let note = opened.notes.first().unwrap().clone();
         let kept = note.split("kept as ").nth(1).unwrap();
         let kept = kept.split(';').next().unwrap();
         assert_eq!(fs::read(kept).unwrap(), bytes, "{note}");
