@@ -165,7 +165,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Check) => learn::check(place).await,
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
-        Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Explain(args)) => explain::run(place, args).await,
         Some(Command::Lint(args)) => lint::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Lab(LabCommand::New(args))) => author::new(args),

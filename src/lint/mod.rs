@@ -1,6 +1,6 @@
 //! Hazards in Sensors: what Argo Events will do with a manifest that its author probably did not mean.
 //!
-//! From above: [`lint`] over texts, [`fix::apply`], the [`rule::RULES`], and [`render`] for people and programs. Every
+//! From above: [`lint`] over texts, [`fix::apply`], [`rule::all`] rules, and [`render`] for people and programs. Every
 //! finding is tried on the Sensor's own semantics where that can be done; nothing is read, sent or written here.
 
 mod check;

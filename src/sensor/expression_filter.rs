@@ -2,21 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::explain::{
-    ConditionReport, Found, Group, GroupReport, Operator, Outcome, Reason, Recorder, ValueReport,
-};
+use super::explain::{ConditionReport, Found, Group, Outcome, Reason, ValueReport};
 use super::expression::{ExprValue, Expression};
-use super::filter::Verdict;
 use super::json::PrefixSet;
-use super::payload::{Content, Payload, Place, Valid};
+use super::list_group::{self, ListGroup, Settled};
+use super::payload::{Place, Valid};
 use super::spec::ExprSpec;
 
 /// `filters.exprs`, compiled.
-#[derive(Debug)]
-pub(super) struct ExprGroup {
-    conditions: Vec<Condition>,
-    operator: Operator,
-}
+pub(super) type ExprGroup = ListGroup<Condition>;
 
 impl ExprGroup {
     pub(super) fn compile(specs: &[ExprSpec], operator: &str, prefixes: &mut PrefixSet) -> Self {
@@ -24,69 +18,12 @@ impl ExprGroup {
             .iter()
             .map(|spec| Condition::compile(spec, prefixes))
             .collect();
-        Self {
-            conditions,
-            operator: Operator::read(operator),
-        }
-    }
-
-    pub(super) fn judge(&self, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {
-        let verdict = if self.conditions.is_empty() {
-            Verdict::passed(Reason::Match)
-        } else {
-            match payload.content() {
-                Content::Absent => Verdict::passed(Reason::NoData),
-                Content::Invalid => Verdict::error(
-                    Reason::InvalidJson,
-                    "expr filter error (event data not valid JSON)".to_owned(),
-                ),
-                Content::Json(data) => self.judge_conditions(&data, recorder),
-            }
-        };
-        recorder.group(|conditions| verdict.report(Group::Exprs, self.operator, conditions));
-        verdict
-    }
-
-    pub(super) fn skip(&self, recorder: &mut impl Recorder) {
-        recorder.group(|_| GroupReport::not_reached(Group::Exprs, self.operator));
-    }
-
-    fn judge_conditions(&self, data: &Valid<'_, '_>, recorder: &mut impl Recorder) -> Verdict {
-        let mut errors: Vec<String> = Vec::new();
-        let mut first_error = None;
-        for (place, condition) in self.conditions.iter().enumerate() {
-            let judged = condition.judge(data);
-            let decides = match (self.operator, judged.outcome) {
-                // An expression without fields is passed over by upstream: it neither holds nor fails.
-                (_, Outcome::NotReached) => false,
-                (Operator::Or, outcome) => outcome == Outcome::Passed,
-                (Operator::And, outcome) => outcome != Outcome::Passed,
-            };
-            recorder.condition(|| condition.report(&judged, decides));
-            if decides {
-                self.conditions[place + 1..]
-                    .iter()
-                    .for_each(|rest| recorder.condition(|| rest.not_reached()));
-                return judged.into_verdict();
-            }
-            if let Some(error) = judged.error {
-                first_error.get_or_insert(judged.reason);
-                errors.push(error);
-            }
-        }
-        match (self.operator, first_error) {
-            (Operator::And, _) => Verdict::passed(Reason::Match),
-            (Operator::Or, None) => Verdict::failed(Reason::Mismatch),
-            (Operator::Or, Some(reason)) => Verdict::error(
-                reason,
-                format!("expr filter errors [{}]", errors.join(" / ")),
-            ),
-        }
+        Self::new(conditions, operator)
     }
 }
 
 /// What one expression came to.
-struct Judged {
+pub(super) struct Judged {
     outcome: Outcome,
     reason: Reason,
     error: Option<String>,
@@ -95,7 +32,7 @@ struct Judged {
 }
 
 impl Judged {
-    fn error(reason: Reason, error: String) -> Self {
+    fn failing(reason: Reason, error: String) -> Self {
         Self {
             outcome: Outcome::Error,
             reason,
@@ -103,18 +40,25 @@ impl Judged {
             found: None,
         }
     }
+}
 
-    fn into_verdict(self) -> Verdict {
-        match self.error {
-            Some(error) => Verdict::error(self.reason, format!("expr filter error ({error})")),
-            None if self.outcome == Outcome::Passed => Verdict::passed(self.reason),
-            None => Verdict::failed(self.reason),
-        }
+impl Settled for Judged {
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 }
 
+/// One entry, compiled.
 #[derive(Debug)]
-struct Condition {
+pub(super) struct Condition {
     text: String,
     /// A mistake in the expression is an error only when an event reaches it.
     expression: Result<Expression, String>,
@@ -134,30 +78,6 @@ impl Condition {
         }
     }
 
-    fn judge(&self, data: &Valid<'_, '_>) -> Judged {
-        let mut variables = HashMap::new();
-        for (name, place) in &self.fields {
-            let value = match place.find(data) {
-                Ok(value) => value,
-                Err(limit) => return Judged::error(Reason::TooComplex, limit.to_string()),
-            };
-            if !value.exists() {
-                let error = format!("path '{}' does not exist", place.path());
-                return Judged::error(Reason::MissingPath, error);
-            }
-            variables.insert(name.clone(), ExprValue::from_path(&value));
-        }
-        if variables.is_empty() {
-            return Judged {
-                outcome: Outcome::NotReached,
-                reason: Reason::NoValues,
-                error: None,
-                found: None,
-            };
-        }
-        self.evaluate(&variables)
-    }
-
     fn evaluate(&self, variables: &HashMap<String, ExprValue>) -> Judged {
         let result = match &self.expression {
             Ok(expression) => expression
@@ -167,7 +87,7 @@ impl Condition {
         };
         let value = match result {
             Ok(value) => value,
-            Err(error) => return Judged::error(Reason::BadExpression, error),
+            Err(error) => return Judged::failing(Reason::BadExpression, error),
         };
         let (outcome, reason) = if value == ExprValue::Bool(true) {
             (Outcome::Passed, Reason::Match)
@@ -185,6 +105,37 @@ impl Condition {
             error: None,
             found,
         }
+    }
+}
+
+impl list_group::Condition for Condition {
+    // An expression without fields is passed over by upstream.
+    type Judged<'d> = Judged;
+    const GROUP: Group = Group::Exprs;
+    const NAME: &'static str = "expr";
+
+    fn judge(&self, data: &Valid<'_, '_>) -> Judged {
+        let mut variables = HashMap::new();
+        for (name, place) in &self.fields {
+            let value = match place.find(data) {
+                Ok(value) => value,
+                Err(limit) => return Judged::failing(Reason::TooComplex, limit.to_string()),
+            };
+            if !value.exists() {
+                let error = format!("path '{}' does not exist", place.path());
+                return Judged::failing(Reason::MissingPath, error);
+            }
+            variables.insert(name.clone(), ExprValue::from_path(&value));
+        }
+        if variables.is_empty() {
+            return Judged {
+                outcome: Outcome::NotReached,
+                reason: Reason::NoValues,
+                error: None,
+                found: None,
+            };
+        }
+        self.evaluate(&variables)
     }
 
     fn report(&self, judged: &Judged, decided: bool) -> ConditionReport {
