@@ -1,9 +1,7 @@
 //! Expression filters: named values of the event's data, put into expressions.
 
-use std::collections::HashMap;
-
 use super::explain::{ConditionReport, Found, Group, Outcome, Reason, ValueReport};
-use super::expression::{ExprValue, Expression};
+use super::expression::{ExprValue, Expression, Names};
 use super::json::PrefixSet;
 use super::list_group::{self, ListGroup, Settled};
 use super::payload::{Place, Valid};
@@ -27,8 +25,8 @@ pub(super) struct Judged {
     outcome: Outcome,
     reason: Reason,
     error: Option<String>,
-    /// The fields as one object, and the expression's value.
-    found: Option<(String, String)>,
+    /// The values of the fields, in their order, and that of the expression; written out only when somebody asks.
+    found: Option<(Vec<ExprValue>, ExprValue)>,
 }
 
 impl Judged {
@@ -78,10 +76,14 @@ impl Condition {
         }
     }
 
-    fn evaluate(&self, variables: &HashMap<String, ExprValue>) -> Judged {
+    fn evaluate(&self, values: Vec<ExprValue>) -> Judged {
+        let names = Fields {
+            fields: &self.fields,
+            values: &values,
+        };
         let result = match &self.expression {
             Ok(expression) => expression
-                .evaluate(variables)
+                .evaluate_with(&names)
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.clone()),
         };
@@ -94,17 +96,27 @@ impl Condition {
         } else {
             (Outcome::Failed, Reason::Mismatch)
         };
-        let fields = variables
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        let found = Some((ExprValue::Map(fields).to_string(), value.to_string()));
         Judged {
             outcome,
             reason,
             error: None,
-            found,
+            found: Some((values, value)),
         }
+    }
+}
+
+/// The fields of an expression with their values; of two with one name the last counts.
+struct Fields<'c> {
+    fields: &'c [(String, Place)],
+    values: &'c [ExprValue],
+}
+
+impl Names for Fields<'_> {
+    fn value(&self, name: &str) -> Option<ExprValue> {
+        let mut pairs = self.fields.iter().zip(self.values).rev();
+        pairs
+            .find(|((known, _), _)| known == name)
+            .map(|(_, value)| value.clone())
     }
 }
 
@@ -115,8 +127,8 @@ impl list_group::Condition for Condition {
     const NAME: &'static str = "expr";
 
     fn judge(&self, data: &Valid<'_, '_>) -> Judged {
-        let mut variables = HashMap::new();
-        for (name, place) in &self.fields {
+        let mut values = Vec::with_capacity(self.fields.len());
+        for (_, place) in &self.fields {
             let value = match place.find(data) {
                 Ok(value) => value,
                 Err(limit) => return Judged::failing(Reason::TooComplex, limit.to_string()),
@@ -125,9 +137,9 @@ impl list_group::Condition for Condition {
                 let error = format!("path '{}' does not exist", place.path());
                 return Judged::failing(Reason::MissingPath, error);
             }
-            variables.insert(name.clone(), ExprValue::from_path(&value));
+            values.push(ExprValue::from_path(&value));
         }
-        if variables.is_empty() {
+        if values.is_empty() {
             return Judged {
                 outcome: Outcome::NotReached,
                 reason: Reason::NoValues,
@@ -135,14 +147,18 @@ impl list_group::Condition for Condition {
                 found: None,
             };
         }
-        self.evaluate(&variables)
+        self.evaluate(values)
     }
 
     fn report(&self, judged: &Judged, decided: bool) -> ConditionReport {
-        let found = judged.found.clone().map(|(raw, coerced)| Found {
-            kind: "JSON",
-            raw,
-            coerced,
+        let found = judged.found.as_ref().map(|(values, value)| {
+            let names = self.fields.iter().map(|(name, _)| name.clone());
+            let fields = names.zip(values.iter().cloned()).collect();
+            Found {
+                kind: "JSON",
+                raw: ExprValue::Map(fields).to_string(),
+                coerced: value.to_string(),
+            }
         });
         ConditionReport {
             found,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 fn cases() -> u32 {
     let asked = std::env::var("EVENTLAB_FUZZ_CASES").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(150)
+    asked.and_then(|text| text.parse().ok()).unwrap_or(60)
 }
 
 fn pieces(list: &'static [&'static str], most: usize) -> impl Strategy<Value = String> {

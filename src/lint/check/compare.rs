@@ -8,8 +8,8 @@ use super::trial::{self, passes};
 use super::{Check, short};
 use crate::sensor::number::{parse_bool, parse_float};
 
-/// Checks how an entry compares.
-pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>) {
+/// Checks how an entry compares; with `alternatives` one entry of the list is enough.
+pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>, alternatives: bool) {
     if !matches!(
         condition.comparator,
         "" | ">=" | ">" | "=" | "!=" | "<" | "<="
@@ -26,7 +26,9 @@ pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>) {
     if condition.kind != "bool" && condition.comparator == "!=" && condition.values.len() > 1 {
         not_equal_list(check, condition);
     }
-    missing(check, condition);
+    if !alternatives {
+        missing(check, condition);
+    }
 }
 
 fn unknown_comparator(check: &mut Check<'_>, condition: &Condition<'_>) {

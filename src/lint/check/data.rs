@@ -45,13 +45,18 @@ impl<'t> Condition<'t> {
     }
 }
 
-/// Checks one entry.
-pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>, source: Option<&str>) {
+/// Checks one entry; with `alternatives` one entry of the list is enough.
+pub(super) fn check(
+    check: &mut Check<'_>,
+    condition: &Condition<'_>,
+    source: Option<&str>,
+    alternatives: bool,
+) {
     if let Some(path) = condition.site.get("path") {
         paths::check(check, &path, source);
         paths::check_list(check, condition, source);
     }
-    compare::check(check, condition);
+    compare::check(check, condition, alternatives);
     if condition.kind == "string" {
         for (place, (text, value)) in condition.values.iter().enumerate() {
             patterns::check(check, condition, place, text, value);

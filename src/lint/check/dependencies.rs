@@ -47,8 +47,9 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>) {
     let Some(filters) = dependency.get("filters") else {
         return;
     };
+    let alternatives = filters.text("dataLogicalOperator") == "or";
     for entry in filters.list("data") {
-        data::check(check, &Condition::read(entry), source);
+        data::check(check, &Condition::read(entry), source, alternatives);
     }
     for entry in filters.list("exprs") {
         expressions::check(check, &entry, source);

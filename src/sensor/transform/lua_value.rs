@@ -10,6 +10,8 @@ use crate::sensor::script::ScriptError;
 const MAX_DEPTH: usize = 200;
 /// Longest list; upstream fills up gaps with nulls to 67 million.
 const MAX_LIST: usize = 1_000_000;
+/// Upstream's engine keeps an index from here on among the names of an object.
+const LIST_END: usize = 67_108_864;
 /// Values altogether.
 const MAX_VALUES: usize = 2_000_000;
 
@@ -90,7 +92,9 @@ fn convert_table(
 /// A key that is a place of a list, from 1.
 fn index_of(key: &Lua) -> Option<usize> {
     match key {
-        Lua::Integer(number) => usize::try_from(*number).ok().filter(|place| *place > 0),
+        Lua::Integer(number) => usize::try_from(*number)
+            .ok()
+            .filter(|place| (1..LIST_END).contains(place)),
         Lua::Number(number) if number.fract() == 0.0 && *number >= 1.0 && *number < 6.7e7 => {
             format!("{number:.0}").parse().ok()
         }
