@@ -1,11 +1,15 @@
 //! Incident report (Markdown), JSON and JUnit, from evidence alone.
 //!
 //! [`Report::new`] reads the journal's entries; [`markdown::render`] and [`json::render`] print the same report.
-//! [`explain`] follows one event through a Sensor.
+//! [`bundle`] packs a session for a colleague, [`junit`] tells a CI server of a run. [`explain`] follows one event through a Sensor.
 
+pub mod bundle;
 pub mod explain;
 pub mod json;
+pub mod junit;
 pub mod markdown;
+pub mod matrix;
+pub mod runbook;
 
 use std::collections::BTreeMap;
 
@@ -173,7 +177,7 @@ fn complete(lab: &Lab, judgements: &[Judgement], claims: &[Claim]) -> bool {
             .iter()
             .filter(|judgement| Some(judgement.attempt) == last)
             .all(|judgement| judgement.verdict.outcome == Outcome::Proven);
-        let judged = stage.probes.is_empty() || !of_stage.is_empty();
+        let judged = stage.probes.is_empty() || stage.observe || !of_stage.is_empty();
         let reported =
             stage.report.is_none() || claims.iter().any(|claim| claim.stage == stage.name);
         proven && judged && reported

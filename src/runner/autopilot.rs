@@ -70,6 +70,7 @@ pub enum Progress {
         number: usize,
         of: usize,
         stage: String,
+        kind: StageKind,
         title: String,
         /// The stage only looks; nothing is judged.
         observe: bool,
@@ -123,6 +124,7 @@ pub async fn play(
             number: index + 1,
             of: lab.stages.len(),
             stage: stage.name.clone(),
+            kind: stage.kind,
             title: stage.title.clone(),
             observe: stage.observe,
             end: end.clone(),
@@ -227,8 +229,13 @@ async fn play_stage(
         driver.tell(Message::Next)?;
     }
     settle(driver).await?;
-    // What was cut off and cannot be proven any more is done again, with new traces: the learner's key.
-    if cut_off && matches!(driver.state().phase(), StagePhase::Unproven { .. }) {
+    // What was cut off and does not hold is done again, with new traces: the learner's key. Its pods died with the program,
+    // so that a failure says nothing about what was applied.
+    let open = matches!(
+        driver.state().phase(),
+        StagePhase::Unproven { .. } | StagePhase::Failed { .. }
+    );
+    if cut_off && open {
         driver.tell(Message::Retry)?;
         settle(driver).await?;
     }
@@ -304,12 +311,14 @@ fn claim(driver: &mut Driver, stage: &Stage) -> Result<(), DriverError> {
         .cloned()
         .unwrap_or_else(|| Row::blank(&task.probe));
     let layer = task.layer.or_else(|| row.first_failing());
-    let fact = row
-        .cell(layer.unwrap_or(Layer::Effect))
-        .facts
-        .first()
+    let gate = driver.state().failed_gate(&task.stage);
+    let of_gate = gate.iter().find(|(at, _)| Some(*at) == layer);
+    let own = row.cell(layer.unwrap_or(Layer::Effect)).facts.first();
+    let fact = own
         .copied()
-        .or_else(|| row.facts().first().copied())
+        .or(of_gate.map(|(_, seq)| *seq))
+        .or(row.facts().first().copied())
+        .or(gate.first().map(|(_, seq)| *seq))
         .unwrap_or_default();
     let cause = task
         .causes

@@ -236,20 +236,26 @@ impl list_group::Condition for Condition {
             let error = format!("path '{}' does not exist", self.place.path());
             return Judged::failing(Reason::MissingPath, error, 0);
         }
-        let templated = match self.apply_template(&value) {
+        let missing = self
+            .values
+            .is_empty()
+            .then(|| (Reason::NoValues, "no values specified".to_owned()));
+        let templated = match missing {
+            None => self
+                .apply_template(&value)
+                .map_err(|error| (Reason::BadTemplate, error)),
+            Some(missing) => Err(missing),
+        };
+        let templated = match templated {
             Ok(templated) => templated,
-            Err(error) => {
+            Err((reason, error)) => {
                 return Judged {
                     found: Some(value),
-                    ..Judged::failing(Reason::BadTemplate, error, 0)
+                    ..Judged::failing(reason, error, 0)
                 };
             }
         };
-        let judged = if self.values.is_empty() {
-            Judged::failing(Reason::NoValues, "no values specified".to_owned(), 0)
-        } else {
-            self.judge_value(templated.as_ref().unwrap_or(&value))
-        };
+        let judged = self.judge_value(templated.as_ref().unwrap_or(&value));
         Judged {
             found: Some(value),
             templated,
