@@ -8,6 +8,7 @@ pub mod exit;
 mod explain;
 mod inspect;
 mod learn;
+mod ledger;
 mod lint;
 pub mod place;
 mod progress;
@@ -123,12 +124,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match Cli::try_parse_from(arguments) {
         Ok(Cli {
             command: Some(Command::Ledger(command)),
+            place,
             ..
-        }) => commands::run(
-            &command,
-            &mut std::io::stdout().lock(),
-            &mut std::io::stderr(),
-        ),
+        }) => ledger::run(&place, &command),
         Ok(Cli {
             command: Some(Command::Crm(command)),
             ..

@@ -102,6 +102,8 @@ pub async fn shutdown(embedded: Arc<EmbeddedCluster>) {
 /// # Errors
 /// As [`session`].
 pub fn open(folder: &Path) -> Result<Opened, Failure> {
+    // Whatever this process and its children make below the folder is for its owner alone.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let opened = SessionFiles::open(folder, Timestamp::now()).map_err(Failure::environment)?;
     for note in &opened.notes {
         eprintln!("eventlab: {note}");

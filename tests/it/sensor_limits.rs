@@ -38,7 +38,7 @@ fn event(data: String) -> Event {
 }
 
 fn large() -> String {
-    let items: Vec<Value> = (0..16_000)
+    let items: Vec<Value> = (0..18_500)
         .map(|place| json!({"sku": format!("item-{place:08}"), "qty": 3, "note": "this side up"}))
         .collect();
     json!({"header": {}, "body": {"items": items, "kind": "order"}}).to_string()
@@ -69,15 +69,15 @@ fn a_payload_of_a_mebibyte_is_judged_by_every_kind() {
         ("string", data("body.kind", "string", &["^order$"]), true),
         (
             "list",
-            data("body.items.#.sku", "string", &["item-00015999"]),
+            data("body.items.#.sku", "string", &["item-00018499"]),
             true,
         ),
         (
             "query",
-            data("body.items.#(sku==\"item-00015999\").qty", "number", &["3"]),
+            data("body.items.#(sku==\"item-00018499\").qty", "number", &["3"]),
             true,
         ),
-        ("count", data("body.items.#", "number", &["16000"]), true),
+        ("count", data("body.items.#", "number", &["18500"]), true),
         ("wildcard", data("b*.k?nd", "string", &["^order$"]), true),
         (
             "template",
@@ -96,7 +96,7 @@ fn a_payload_of_a_mebibyte_is_judged_by_every_kind() {
         ),
         (
             "script over all",
-            json!({"script": "local n = 0 for _, i in ipairs(event.body.items) do n = n + i.qty end return n == 48000"}),
+            json!({"script": "local n = 0 for _, i in ipairs(event.body.items) do n = n + i.qty end return n == 55500"}),
             true,
         ),
     ] {
@@ -200,7 +200,7 @@ fn patterns_of_64_kib_are_bounded() {
         r"\pL".repeat(16 << 10),
     ] {
         let _ = judge(
-            &pattern[..20],
+            pattern.get(..20).unwrap_or(&pattern),
             data("body.a", "string", &[&pattern]),
             payload.clone(),
         );

@@ -23,6 +23,8 @@ pub use live::Live;
 pub enum Stop {
     /// The EventSource refuses the request.
     Intake,
+    /// The EventSource's own filter keeps it off the bus; the client is told 200.
+    Bus,
     /// Every dependency's transform fails, so that no filter sees it.
     Transform,
     /// No dependency's filter lets it pass.

@@ -86,6 +86,7 @@ fn verdict(walk: &Walk) -> String {
         (false, stop) => {
             let place = match stop {
                 Some(Stop::Intake) => "intake",
+                Some(Stop::Bus) => "the bus, by the EventSource's filter",
                 Some(Stop::Transform) => "the transform",
                 Some(Stop::Conditions) => "the triggers' conditions",
                 Some(Stop::Submit) => "submit",
