@@ -287,6 +287,14 @@ fn values_are_found_by_what_they_let_through() {
 }
 
 #[test]
+fn a_script_that_asks_for_the_type_settles_coercion() {
+    let data = "data: [{path: body.vip, type: bool, value: [\"false\"]}]";
+    assert_eq!(filters(data).len(), 2);
+    let with_script = format!("{data}\nscript: return event.body.vip == false");
+    assert_eq!(filters(&with_script), ["missing-field"]);
+}
+
+#[test]
 fn paths_are_found_by_where_they_lead() {
     for (path, wanted) in [
         ("body.kind", vec![]),

@@ -149,6 +149,9 @@ fn boolean(check: &mut Check<'_>, condition: &Condition<'_>) {
         );
         finding.meant = Some("the other value, without a comparator".to_owned());
     }
+    if condition.scripted {
+        return;
+    }
     let made_up = [
         json!("true"),
         json!("1"),
@@ -201,7 +204,8 @@ fn accepted(condition: &Condition<'_>, values: &[Value]) -> Vec<String> {
 
 fn number(check: &mut Check<'_>, condition: &Condition<'_>) {
     let reads = |text: &str| parse_float(text.as_bytes()).is_ok();
-    if !unparsable(check, condition, reads, |_| None) || condition.values.is_empty() {
+    let readable = unparsable(check, condition, reads, |_| None);
+    if !readable || condition.values.is_empty() || condition.scripted {
         return;
     }
     let accepted = accepted(

@@ -12,6 +12,8 @@ pub(super) struct Condition<'t> {
     pub comparator: &'t str,
     pub values: Vec<(&'t str, Site<'t>)>,
     pub templated: bool,
+    /// A script of the same filters reads the value, too, and may ask for its type.
+    pub scripted: bool,
 }
 
 impl<'t> Condition<'t> {
@@ -25,6 +27,7 @@ impl<'t> Condition<'t> {
                 .filter_map(|value| Some((value.node.text()?, value)))
                 .collect(),
             templated: !site.text("template").is_empty(),
+            scripted: false,
             site,
         }
     }

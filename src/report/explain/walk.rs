@@ -200,7 +200,7 @@ impl Walk {
                     &[("error", json!(error))],
                 ));
                 self.change.push(format!(
-                    "the transform of {} fails, and the event is gone before its filters see it: correct the program, or allow for fields that are missing",
+                    "the transform of {} fails, and the event is gone before its filters see it: correct the program, or allow for fields that are missing (of jq upstream words the error in its own way)",
                     dependency.name
                 ));
                 self.dependencies.push(DependencyStep {
