@@ -11,7 +11,7 @@ use crate::embedded::services::eventsource::{self, Intake};
 use crate::evidence::{Layer, Row};
 use crate::lab::Probe;
 use crate::report::explain::walk::{Input, walk};
-use crate::report::explain::{Act, Request, Sensor, Stop, Walk};
+use crate::report::explain::{Act, DependencyStep, Request, Sensor, Stop, TransformStep, Walk};
 use crate::runner::sending;
 use crate::session::State;
 
@@ -177,18 +177,25 @@ fn said(walk: &Walk) -> Now {
             }))
         }
         Some(Stop::Filter) => {
-            let filter = walk.dependencies.first().map(|step| &step.filter);
-            Now::Rejected(
-                filter.map_or_else(String::new, |filter| match &filter.error {
-                    Some(error) => error.clone(),
-                    None => filter.reason.as_str().to_owned(),
-                }),
-            )
+            let step = walk.dependencies.first();
+            Now::Rejected(step.map_or_else(String::new, rejection))
         }
         _ => match walk.triggers.iter().find(|step| step.act == Act::Fails) {
             Some(step) => Now::NotSubmitted(step.error.clone().unwrap_or_default()),
             None => Now::Passes,
         },
+    }
+}
+
+/// Why a dependency does not take an event.
+fn rejection(step: &DependencyStep) -> String {
+    match (&step.filter, &step.transform) {
+        (Some(filter), _) => match &filter.error {
+            Some(error) => error.clone(),
+            None => filter.reason.as_str().to_owned(),
+        },
+        (None, Some(TransformStep::Error(error))) => format!("its transform fails: {error}"),
+        (None, _) => "its transform fails".to_owned(),
     }
 }
 
