@@ -64,6 +64,7 @@ pub async fn run(place: &Place, command: &ClusterCommand) -> Result<Exit, Failur
 
 async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
     let folder = place.folder()?;
+    place.bus.prepare(&folder).await?;
     let files = start::open(&folder)?;
     let cluster = start::cluster(&folder, args.port).await?;
     print(&format!("API         {}", cluster.url()));

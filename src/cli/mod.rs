@@ -2,6 +2,7 @@
 
 mod argo;
 mod author;
+mod bus;
 pub mod cluster;
 pub mod exit;
 mod explain;

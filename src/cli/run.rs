@@ -108,6 +108,7 @@ async fn play(
         Some(dir) => dir.path().join("session"),
         None => place.folder()?,
     };
+    place.bus.prepare(&folder).await?;
     let mut started = start::session(&folder, catalog, PATIENCE).await?;
     let mut total = Played::default();
     let mut interrupted = false;

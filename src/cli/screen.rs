@@ -27,6 +27,7 @@ pub async fn open(place: &Place, color: ColorChoice, ascii: bool) -> Result<Exit
         ascii,
     );
     let catalog = Arc::new(place.catalog()?);
+    place.bus.prepare(&folder).await?;
     let mut started = start::session(&folder, catalog, Patience::default()).await?;
     let ended = screen::run(&mut started.driver, &started.cluster, theme).await;
     started.stop().await;

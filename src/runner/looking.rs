@@ -30,12 +30,6 @@ pub async fn look(
 ) -> Result<Input, LookError> {
     let sensor = get(cluster, &kinds::sensor(), SENSOR).await?;
     let event_bus = get(cluster, &kinds::event_bus(), EVENT_BUS).await?;
-    let bus = async {
-        match cluster.bus() {
-            Ok(bus) => bus.consumers().await,
-            Err(error) => Err(error),
-        }
-    };
     Ok(Input {
         mode,
         namespace: cluster.namespace().to_owned(),
@@ -54,7 +48,11 @@ pub async fn look(
         sensor,
         sensor_pods: pods(cluster, &format!("sensor-name={SENSOR}")).await?,
         logs: observer.logs(),
-        consumers: bus.await.map_err(|error| error.to_string()),
+        consumers: cluster
+            .bus()
+            .consumers()
+            .await
+            .map_err(|error| error.to_string()),
     })
 }
 

@@ -216,8 +216,9 @@ impl Worker {
                 .extend(Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?);
         }
         let mut fingerprints = Vec::new();
+        let suffix = self.cluster.attempt_suffix(attempt);
         for manifest in &mut manifests {
-            rename_dependencies(manifest, attempt);
+            rename_dependencies(manifest, &suffix);
             let applied = self
                 .cluster
                 .apply(manifest)

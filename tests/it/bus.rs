@@ -575,17 +575,15 @@ async fn a_deleted_consumer_is_gone_and_made_again_anew(fixture: Fixture) {
     until(|| async { info(&*bus, "group-1").await.num_waiting == 1 }).await;
     bus.delete_consumer("default", "group-1").await.unwrap();
     assert_eq!(waiting.await.unwrap(), Err(BusError::ConsumerDeleted));
-    for stream in ["default", "none"] {
-        let pulled = bus.pull(stream, "group-1", Duration::ZERO).await;
-        assert_eq!(pulled, Err(BusError::NoResponders));
-    }
-    // NATS 2.9 lets such an ack run into its timeout.
+    // NATS 2.9 lets such a pull or ack run into its timeout.
+    let nobody = [
+        BusError::NoResponders,
+        BusError::Refused("nats: timeout".to_owned()),
+    ];
+    let late = bus.pull("default", "group-1", Duration::ZERO).await;
+    assert!(nobody.contains(&late.unwrap_err()));
     let late = bus.ack("default", "group-1", &held.token).await;
-    let timeout = Err(BusError::Refused("nats: timeout".to_owned()));
-    assert!(
-        late == Err(BusError::NoResponders) || late == timeout,
-        "{late:?}"
-    );
+    assert!(nobody.contains(&late.unwrap_err()));
     bus.in_progress("default", "group-1", &held.token)
         .await
         .unwrap();
@@ -1251,6 +1249,8 @@ mod model {
         last: u64,
         /// Sequences of the subject that were never handed out.
         fresh: Vec<u64>,
+        /// The first that was ever handed out.
+        first: Option<u64>,
         /// Handed out and not acknowledged, with the last token.
         out: BTreeMap<u64, (u64, String)>,
     }
@@ -1301,7 +1301,13 @@ mod model {
                 .count();
             assert_eq!(info.num_redelivered, again as u64);
             if let Some(lowest) = model.out.keys().next() {
-                assert_eq!(info.ack_floor_stream, lowest - 1);
+                // It was made at 0, and stays there until its first message is acknowledged.
+                let floor = if model.first == Some(*lowest) {
+                    0
+                } else {
+                    lowest - 1
+                };
+                assert_eq!(info.ack_floor_stream, floor);
             }
         }
     }
@@ -1318,6 +1324,7 @@ mod model {
             wanted
         );
         if let Some(delivery) = delivery {
+            model.first.get_or_insert(delivery.message.sequence);
             let out = model.out.entry(delivery.message.sequence).or_default();
             assert_eq!(delivery.delivered, out.0 + 1);
             *out = (delivery.delivered, delivery.token);
