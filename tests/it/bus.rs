@@ -46,7 +46,7 @@ impl Fixture {
     /// `None` where there is no nats-server for it.
     async fn new(way: Way) -> Option<Fixture> {
         let nats = match way {
-            Way::Real => Some(NatsServer::start(AUTHORIZATION).await?),
+            Way::Real => Some(NatsServer::start(AUTHORIZATION)?),
             Way::InProcess | Way::Http => None,
         };
         let directory = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ impl Fixture {
 
     async fn serve(&mut self) {
         if let Some(nats) = &mut self.nats {
-            return nats.run().await;
+            return nats.run();
         }
         let guard = self
             .host

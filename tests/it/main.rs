@@ -15,6 +15,7 @@ mod architecture;
 mod author;
 mod bus;
 mod bus_pod;
+mod bus_real;
 mod cluster_access;
 mod controllers_core;
 mod controllers_events;

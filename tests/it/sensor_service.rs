@@ -87,7 +87,7 @@ impl World {
         let body = json!({"specversion": "1.0", "id": id, "source": "webhook", "type": "webhook", "subject": event,
             "datacontenttype": "application/json", "time": "2026-01-02T03:04:05Z",
             "data_base64": STANDARD.encode(data.to_string())});
-        let bus = self.bus.bus();
+        let bus = self.bus.bus().await;
         bus.publish(
             &format!("default.webhook.{event}"),
             id,
@@ -125,6 +125,7 @@ impl World {
     async fn consumers(&self) -> Vec<ConsumerInfo> {
         self.bus
             .bus()
+            .await
             .consumers("default")
             .await
             .unwrap_or_default()
