@@ -47,25 +47,44 @@ pub struct TestBus {
     pub host: Arc<BusHost>,
     guard: Option<ServeGuard>,
     nats: Option<NatsServer>,
+    /// One connection for looking at the real server.
+    connection: tokio::sync::Mutex<Option<Arc<dyn Bus>>>,
     _directory: tempfile::TempDir,
 }
 
 impl TestBus {
+    /// On a real nats-server; `None` where there is none.
+    pub fn real() -> Option<TestBus> {
+        let nats = NatsServer::start("")?;
+        let mut bus = TestBus::embedded();
+        bus.nats = Some(nats);
+        Some(bus)
+    }
+
     pub fn start() -> TestBus {
+        if std::env::var(WAY).is_ok_and(|way| way == "nats") {
+            return TestBus::real().expect("a nats-server, since it was asked for");
+        }
+        let mut bus = TestBus::embedded();
+        bus.serve();
+        bus
+    }
+
+    /// Address of the real server.
+    pub fn nats_url(&self) -> String {
+        self.nats.as_ref().unwrap().url()
+    }
+
+    fn embedded() -> TestBus {
         let directory = tempfile::tempdir().unwrap();
         let host = BusHost::new(EmbeddedBus::open(&directory.path().join("bus.db")).unwrap());
-        let mut bus = TestBus {
+        TestBus {
             host,
             guard: None,
             nats: None,
+            connection: tokio::sync::Mutex::default(),
             _directory: directory,
-        };
-        if std::env::var(WAY).is_ok_and(|way| way == "nats") {
-            bus.nats = Some(NatsServer::start("").expect("a nats-server, since it was asked for"));
-        } else {
-            bus.serve();
         }
-        bus
     }
 
     /// What the controller would tell a pod of this bus.
@@ -97,13 +116,18 @@ impl TestBus {
     }
 
     pub async fn bus(&self) -> Arc<dyn Bus> {
-        match &self.nats {
-            Some(nats) => JetStreamConnector
-                .connect(&nats.url(), &Access::default())
-                .await
-                .unwrap(),
-            None => self.host.bus(),
+        let Some(nats) = &self.nats else {
+            return self.host.bus();
+        };
+        let mut connection = self.connection.lock().await;
+        if let Some(bus) = connection.as_ref()
+            && !bus.closed().is_cancelled()
+        {
+            return Arc::clone(bus);
         }
+        let (url, access) = (nats.url(), Access::default());
+        let made = JetStreamConnector.connect(&url, &access).await.unwrap();
+        Arc::clone(connection.insert(made))
     }
 
     /// Messages of the stream, empty while there is none.
