@@ -22,7 +22,9 @@ use crate::embedded::bus::Bus;
 pub use access::{AccessQuestion, AccessReview};
 pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
 pub use bus::{BusMessage, BusView};
-pub use ledger::{AttemptRow, EffectRow, LedgerView};
+pub use ledger::{
+    AttemptRow, Books, ClaimRow, EffectRow, LedgerPosition, LedgerView, RecordRow, TransitionRow,
+};
 pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use reach::{Request, Response, SendError};

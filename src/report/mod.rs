@@ -6,6 +6,8 @@
 pub mod explain;
 pub mod json;
 pub mod markdown;
+pub mod matrix;
+pub mod runbook;
 
 use std::collections::BTreeMap;
 
