@@ -17,7 +17,8 @@ use crate::kinds;
 
 /// Name of the EventBus that EventSources and Sensors use when they name none.
 const EVENT_BUS: &str = "default";
-/// What the EventBus says is taken as it was for so long.
+/// On a cluster that is asked over a network, what the EventBus says is taken as it was for so long. The embedded one is
+/// asked each time: its pods come back on another bus within milliseconds.
 const FRESH: Duration = Duration::from_secs(2);
 /// A server that could not be reached is tried again after so long.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -44,8 +45,13 @@ impl BusPlace {
     /// The bus of the namespace.
     pub(super) async fn find(&self, cluster: &Cluster) -> Result<Arc<dyn Bus>, LookError> {
         let mut state = self.0.lock().await;
+        let fresh = if cluster.is_embedded() {
+            Duration::ZERO
+        } else {
+            FRESH
+        };
         if let Some(known) = &state.known
-            && known.read_at.elapsed() < FRESH
+            && known.read_at.elapsed() < fresh
             && !known.bus.closed().is_cancelled()
         {
             return Ok(Arc::clone(&known.bus));
@@ -87,14 +93,21 @@ async fn look(cluster: &Cluster, before: Option<Known>) -> Result<Known, LookErr
         .get_opt(EVENT_BUS)
         .await
         .map_err(LookError::api("read", format!("EventBus {EVENT_BUS}")))?;
+    // Without an address nothing is known: an answer of some other bus would be a false one.
+    let object =
+        object.ok_or_else(|| LookError::Bus(format!("there is no EventBus `{EVENT_BUS}`")))?;
     let config = object
-        .as_ref()
-        .and_then(|object| object.data.pointer("/status/config/jetstream"))
+        .data
+        .pointer("/status/config/jetstream")
         .cloned()
         .unwrap_or_default();
     let url = text(&config, "/url").to_owned();
     let read_at = Instant::now();
-    if url.is_empty() || is_in_cluster(&url) {
+    if url.is_empty() {
+        let why = format!("the EventBus `{EVENT_BUS}` has no address yet");
+        return Err(LookError::Bus(why));
+    }
+    if is_in_cluster(&url) {
         let bus = cluster.host().bus(cluster.namespace()).ok_or_else(|| {
             LookError::Bus("the EventBus of the namespace is not running".to_owned())
         })?;

@@ -100,6 +100,9 @@ impl LookError {
     }
 }
 
+/// Name of the embedded cluster.
+const EMBEDDED: &str = "embedded";
+
 /// Either cluster.
 #[derive(Clone)]
 pub struct Cluster {
@@ -117,7 +120,7 @@ impl Cluster {
         Self {
             client,
             namespace: namespace.to_owned(),
-            name: "embedded".to_owned(),
+            name: EMBEDDED.to_owned(),
             host,
             bus_place: Arc::default(),
         }
@@ -139,6 +142,10 @@ impl Cluster {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.name == EMBEDDED
     }
 
     /// How often state that cannot be watched may be looked at.

@@ -147,6 +147,14 @@ impl NatsServer {
         }
     }
 
+    /// Ends it in order; its files stay.
+    pub fn terminate(&mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        if let Some(mut child) = self.child.take() {
+            let _ = child.wait();
+        }
+    }
+
     /// Stops it (SIGSTOP) or lets it go on (SIGCONT): a server that hangs.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let child = self.child.as_ref().unwrap();
