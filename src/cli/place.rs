@@ -8,6 +8,7 @@ use etcetera::BaseStrategy as _;
 use super::bus::{self, BusArgs};
 use super::exit::Failure;
 use crate::lab::Catalog;
+use crate::session::Checkpoint;
 
 /// Name of a session that runs on the embedded cluster alone.
 const EMBEDDED: &str = "embedded";
@@ -73,6 +74,19 @@ impl Place {
         })?;
         let state = base.state_dir().unwrap_or_else(|| base.data_dir());
         Ok(state.join("eventlab"))
+    }
+
+    /// The labs of a session, with the faults that its seeds drew.
+    ///
+    /// # Errors
+    /// As [`Place::catalog`].
+    pub fn catalog_of(&self, checkpoint: Option<&Checkpoint>) -> Result<Catalog, Failure> {
+        let Some(checkpoint) = checkpoint else {
+            return self.catalog();
+        };
+        self.catalog()?
+            .seeded(&|lab| checkpoint.seeds.get(lab).copied().unwrap_or(1))
+            .map_err(Failure::usage)
     }
 
     /// The labs that were asked for.

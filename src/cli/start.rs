@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::exit::Failure;
+use super::seeds;
 use crate::cluster::Cluster;
 use crate::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
 use crate::lab::Catalog;
@@ -43,7 +44,21 @@ pub async fn session(
     catalog: Arc<Catalog>,
     patience: Patience,
 ) -> Result<Started, Failure> {
+    session_with_seed(folder, catalog, patience, None).await
+}
+
+/// As [`session`]; labs that draw a fault draw it by this seed.
+///
+/// # Errors
+/// As [`session`], and a lab that was begun with another seed.
+pub async fn session_with_seed(
+    folder: &Path,
+    catalog: Arc<Catalog>,
+    patience: Patience,
+    seed: Option<u32>,
+) -> Result<Started, Failure> {
     let opened = open(folder)?;
+    let catalog = Arc::new(seeds::seeded(&catalog, opened.checkpoint.as_ref(), seed)?);
     let logs = log_to(folder);
     let embedded = cluster(folder, None).await?;
     let cluster = Cluster::of_embedded(&embedded);
@@ -87,6 +102,8 @@ pub async fn shutdown(embedded: Arc<EmbeddedCluster>) {
 /// # Errors
 /// As [`session`].
 pub fn open(folder: &Path) -> Result<Opened, Failure> {
+    // Whatever this process and its children make below the folder is for its owner alone.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let opened = SessionFiles::open(folder, Timestamp::now()).map_err(Failure::environment)?;
     for note in &opened.notes {
         eprintln!("eventlab: {note}");

@@ -11,6 +11,8 @@ mod ledger;
 mod logs;
 mod manifest;
 mod reach;
+mod running;
+mod secrets;
 
 use std::sync::Arc;
 
@@ -28,6 +30,7 @@ pub use ledger::{
 pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use reach::{Request, Response, SendError};
+pub use secrets::{texts_in, texts_of};
 
 /// What the rest of the program cannot know of the embedded cluster except through this.
 pub trait Host: Send + Sync {

@@ -223,17 +223,17 @@ impl Condition {
             let error = format!("path '{}' does not exist", self.place.path());
             return (None, Judged::error(Reason::MissingPath, error, 0));
         }
+        if self.values.is_empty() {
+            let error = "no values specified".to_owned();
+            return (Some(value), Judged::error(Reason::NoValues, error, 0));
+        }
         let templated = match self.apply_template(&value) {
             Ok(templated) => templated,
             Err(error) => {
                 return (Some(value), Judged::error(Reason::BadTemplate, error, 0));
             }
         };
-        let judged = if self.values.is_empty() {
-            Judged::error(Reason::NoValues, "no values specified".to_owned(), 0)
-        } else {
-            self.judge_value(templated.as_ref().unwrap_or(&value))
-        };
+        let judged = self.judge_value(templated.as_ref().unwrap_or(&value));
         let judged = Judged {
             templated,
             ..judged

@@ -15,6 +15,10 @@ pub enum Argument<'a> {
     Int(i64, &'static str),
     Float(f64),
     Text(Cow<'a, [u8]>),
+    /// A list, whose elements the verb prints one by one.
+    List(Vec<Argument<'a>>),
+    /// An object with its keys in order.
+    Map(Vec<(Argument<'a>, Argument<'a>)>),
     /// A value with a text of its own, such as a list.
     Other(&'static str, String),
 }
@@ -39,6 +43,7 @@ pub fn print(format: &[u8], arguments: &[Argument<'_>], limit: usize) -> Result<
         next: 0,
         reordered: false,
         out: Vec::new(),
+        limit,
     };
     while printer.at < format.len() {
         printer.directive();
@@ -62,6 +67,8 @@ struct Spec {
     zero: bool,
     width: Option<usize>,
     precision: Option<usize>,
+    /// Where printing the elements of a list or object stops.
+    limit: usize,
 }
 
 struct Printer<'a> {
@@ -71,6 +78,7 @@ struct Printer<'a> {
     next: usize,
     reordered: bool,
     out: Vec<u8>,
+    limit: usize,
 }
 
 impl Printer<'_> {
@@ -117,7 +125,10 @@ impl Printer<'_> {
     }
 
     fn flags(&mut self) -> Spec {
-        let mut spec = Spec::default();
+        let mut spec = Spec {
+            limit: self.limit,
+            ..Spec::default()
+        };
         while let Some(flag) = self.peek() {
             match flag {
                 b'+' => spec.plus = true,
@@ -244,6 +255,8 @@ impl Argument<'_> {
             Self::Int(_, name) | Self::Other(name, _) => name,
             Self::Float(_) => "float64",
             Self::Text(_) => "string",
+            Self::List(_) => "[]interface {}",
+            Self::Map(_) => "map[string]interface {}",
         }
     }
 
@@ -281,12 +294,43 @@ impl Argument<'_> {
             Self::Int(value, _) => print_int(out, spec, verb, *value),
             Self::Float(value) => print_float(out, spec, verb, *value),
             Self::Text(value) => print_text(out, spec, verb, value),
+            Self::List(items) => {
+                out.push(b'[');
+                for (place, item) in items.iter().enumerate() {
+                    out.extend_from_slice(if place > 0 { b" " } else { b"" });
+                    item.print_inside(out, spec, verb);
+                }
+                out.push(b']');
+                true
+            }
+            Self::Map(members) => {
+                out.extend_from_slice(b"map[");
+                for (place, (key, value)) in members.iter().enumerate() {
+                    out.extend_from_slice(if place > 0 { b" " } else { b"" });
+                    key.print_inside(out, spec, verb);
+                    out.push(b':');
+                    value.print_inside(out, spec, verb);
+                }
+                out.push(b']');
+                true
+            }
             Self::Other(_, value) => {
                 matches!(verb, 'v' | 's' | 'q') && print_text(out, spec, verb, value.as_bytes())
             }
         };
         if !done {
             self.bad_verb(out, spec, verb);
+        }
+    }
+}
+
+impl Argument<'_> {
+    /// Prints an element: whatever the verb, nothing is `<nil>` there.
+    fn print_inside(&self, out: &mut Vec<u8>, spec: &Spec, verb: char) {
+        match self {
+            Self::Nil => out.extend_from_slice(b"<nil>"),
+            _ if out.len() > spec.limit => {}
+            element => element.print(out, spec, verb),
         }
     }
 }

@@ -21,6 +21,8 @@ pub use intake::Request;
 pub enum Stop {
     /// The EventSource refuses the request.
     Intake,
+    /// The EventSource's own filter keeps it off the bus; the client is told 200.
+    Bus,
     /// No dependency's filter lets it pass.
     Filter,
     /// It is kept until the trigger's other dependencies have seen theirs, or no trigger asks for it.

@@ -65,6 +65,7 @@ fn verdict(walk: &Walk) -> String {
         (false, stop) => {
             let place = match stop {
                 Some(Stop::Intake) => "intake",
+                Some(Stop::Bus) => "the bus, by the EventSource's filter",
                 Some(Stop::Conditions) => "the triggers' conditions",
                 Some(Stop::Submit) => "submit",
                 Some(Stop::Filter) | None => "the filter",

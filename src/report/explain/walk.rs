@@ -161,8 +161,8 @@ impl Walk {
     fn answer(&mut self, taken: Taken) -> (IntakeStep, Option<Vec<u8>>) {
         match taken {
             Taken::Data(step, data) => (step, Some(data)),
-            Taken::Refused(step, logs, change) => {
-                self.stopped_at = Some(Stop::Intake);
+            Taken::Refused(stop, step, logs, change) => {
+                self.stopped_at = Some(stop);
                 (self.logs, self.change) = (logs, change);
                 (step, None)
             }
