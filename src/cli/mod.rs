@@ -2,8 +2,8 @@
 
 mod argo;
 mod author;
-mod bus;
 mod bundle;
+mod bus;
 pub mod cluster;
 pub mod exit;
 mod explain;
