@@ -707,7 +707,7 @@ async fn what_was_half_met_before_the_last_reset_is_forgotten() {
     world.settled().await;
     pod.kill();
     // Made as old as one that came the day before.
-    let bus = world.bus.bus();
+    let bus = world.bus.bus().await;
     let stored = bus
         .bucket_get("orders", "start/order")
         .await
