@@ -3,6 +3,7 @@
 mod argo;
 mod author;
 mod bundle;
+mod bus;
 pub mod cluster;
 pub mod exit;
 mod explain;

@@ -61,6 +61,7 @@ pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, 
         say("this terminal (TERM=dumb) cannot be drawn on: line by line, as with --accessible");
     }
     let catalog = Arc::new(place.catalog()?);
+    place.bus.prepare(&folder).await?;
     let mut started = start::session_with_seed(&folder, catalog, Patience::default(), seed).await?;
     let drawn = AssertUnwindSafe(draw(&mut started, look, look.accessible || dumb, &folder))
         .catch_unwind()

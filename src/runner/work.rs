@@ -228,10 +228,11 @@ impl Worker {
             texts.push((file, text));
         }
         let mut fingerprints = Vec::new();
+        let suffix = self.cluster.attempt_suffix(attempt);
         for manifest in &mut manifests {
             // Before anybody can write a word of it.
             self.observer.hide(cluster::texts_in(manifest));
-            rename_dependencies(manifest, attempt);
+            rename_dependencies(manifest, &suffix);
             let applied = self
                 .cluster
                 .apply(manifest)
