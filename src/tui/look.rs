@@ -130,8 +130,9 @@ impl Looker {
     }
 
     async fn message(&self, sequence: u64) -> Result<Answer, String> {
-        let bus = self.cluster.bus().map_err(|error| error.to_string())?;
-        let messages = bus
+        let messages = self
+            .cluster
+            .bus()
             .messages(sequence.saturating_sub(1))
             .await
             .map_err(|error| error.to_string())?;
