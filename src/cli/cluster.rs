@@ -82,6 +82,7 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
         let _ = rustix::process::setsid();
     }
     let folder = place.folder()?;
+    place.bus.prepare(&folder).await?;
     let files = start::open(&folder)?;
     let logs = start::log_to(&folder);
     let cluster = start::cluster(&folder, args.port).await?;

@@ -29,7 +29,9 @@ pub struct ResetArgs {
 }
 
 async fn open(place: &Place) -> Result<Started, Failure> {
-    start::session(&place.folder()?, Arc::new(place.catalog()?), PATIENCE).await
+    let folder = place.folder()?;
+    place.bus.prepare(&folder).await?;
+    start::session(&folder, Arc::new(place.catalog()?), PATIENCE).await
 }
 
 fn print(text: &str) {

@@ -3,11 +3,13 @@
 mod argo;
 mod author;
 mod bundle;
+mod bus;
 pub mod cluster;
 pub mod exit;
 mod explain;
 mod inspect;
 mod learn;
+mod ledger;
 mod lint;
 pub mod place;
 mod progress;
@@ -123,12 +125,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match Cli::try_parse_from(arguments) {
         Ok(Cli {
             command: Some(Command::Ledger(command)),
+            place,
             ..
-        }) => commands::run(
-            &command,
-            &mut std::io::stdout().lock(),
-            &mut std::io::stderr(),
-        ),
+        }) => ledger::run(&place, &command),
         Ok(Cli {
             command: Some(Command::Crm(command)),
             ..
@@ -181,7 +180,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Open(args)) => bundle::open(args),
         Some(Command::Completions(args)) => shell::completions(Cli::command(), args),
         Some(Command::Man(args)) => shell::man(Cli::command(), args),
-        Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Explain(args)) => explain::run(place, args).await,
         Some(Command::Lint(args)) => lint::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Lab(LabCommand::New(args))) => author::new(args),

@@ -32,6 +32,7 @@ pub async fn open(
         ascii,
     );
     let catalog = Arc::new(place.catalog()?);
+    place.bus.prepare(&folder).await?;
     let mut started = start::session_with_seed(&folder, catalog, Patience::default(), seed).await?;
     let ended = screen::run(&mut started.driver, &started.cluster, theme).await;
     started.stop().await;

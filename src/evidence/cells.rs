@@ -154,7 +154,7 @@ fn filter(trail: &Trail<'_>) -> Cell {
         return cell(CellState::Yes, "", &lines);
     }
     let mut later = trail.created.clone();
-    later.extend(trail.executed());
+    later.extend(&trail.phases);
     if !later.is_empty() {
         return implied(&later);
     }
@@ -163,6 +163,10 @@ fn filter(trail: &Trail<'_>) -> Cell {
     {
         let reason = reason::of_discard(error.as_deref());
         return no(reason, reason.text(), &trail.discarded);
+    }
+    // A row undoes no line of a Sensor: it may have been written by hand.
+    if let Some(row) = trail.rows().first() {
+        return implied(&[row]);
     }
     if trail.arrivals.len() > 1 {
         let text = format!("{} arrivals", trail.arrivals.len());
@@ -183,9 +187,8 @@ fn submit(trail: &Trail<'_>) -> Cell {
     if !own.is_empty() {
         return cell(CellState::Yes, "", &own);
     }
-    let later = trail.executed();
-    if !later.is_empty() {
-        return implied(&later);
+    if !trail.phases.is_empty() {
+        return implied(&trail.phases);
     }
     if let Some(fact) = trail.refused.first()
         && let Observation::TriggerFailed { error, .. } = &fact.observation
@@ -193,7 +196,7 @@ fn submit(trail: &Trail<'_>) -> Cell {
         let reason = reason::of_trigger(error);
         return no(reason, reason.text(), &trail.refused);
     }
-    Cell::default()
+    implied(&trail.rows())
 }
 
 /// The last phase seen of each Workflow of this arrival.

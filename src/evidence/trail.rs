@@ -261,9 +261,9 @@ impl<'a> Trail<'a> {
         .collect()
     }
 
-    /// Facts which show that a Workflow of this arrival exists, apart from its creation.
-    pub fn executed(&self) -> Vec<&'a Fact> {
-        [&self.phases, &self.attempts, &self.effects]
+    /// What the ledger has of it.
+    pub fn rows(&self) -> Vec<&'a Fact> {
+        [&self.attempts, &self.effects]
             .into_iter()
             .flatten()
             .copied()

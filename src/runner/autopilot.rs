@@ -201,6 +201,7 @@ async fn play_stage(
         StageKind::Predict => predict(driver, lab, stage)?,
         StageKind::Report => claim(driver, stage)?,
         StageKind::Fix => {
+            let untouched = driver.state().phase().clone();
             for wrong in chosen(stage, tries) {
                 let end = try_wrong(driver, stage, wrong).await?;
                 if let Some(text) = end.complaint() {
@@ -221,11 +222,18 @@ async fn play_stage(
             if let Some(fix) = &stage.fix {
                 edit(driver, &fix.manifest, &fix.solution)?;
             }
+            // A wrong fix that passed has passed the stage; the solution is still to be tried.
+            if *driver.state().phase() == StagePhase::Passed && untouched != StagePhase::Passed {
+                driver.tell(Message::Retry)?;
+            }
         }
         _ => {}
     }
     let cut_off = matches!(driver.state().phase(), StagePhase::Interrupted { .. });
-    if *driver.state().phase() != StagePhase::Passed {
+    if !matches!(
+        driver.state().phase(),
+        StagePhase::Passed | StagePhase::Working { .. }
+    ) {
         driver.tell(Message::Next)?;
     }
     settle(driver).await?;
@@ -368,7 +376,9 @@ async fn try_wrong(
     if let Some(fix) = &stage.fix {
         edit(driver, &fix.manifest, &wrong.manifest)?;
     }
-    driver.tell(Message::Next)?;
+    // Where a wrong fix before has passed, `next` would leave the stage.
+    let again = *driver.state().phase() == StagePhase::Passed;
+    driver.tell(if again { Message::Retry } else { Message::Next })?;
     settle(driver).await?;
     Ok(match driver.state().phase() {
         StagePhase::Failed { failures }

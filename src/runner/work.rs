@@ -15,9 +15,9 @@ use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
 use super::{fault, gate, looking, sending};
 use crate::cluster::{
-    AccessQuestion, ApplyError, Cluster, LookError, Manifest, RewindError, SendError,
+    self, AccessQuestion, ApplyError, Cluster, LookError, Manifest, RewindError, SendError,
 };
-use crate::evidence::{Fact, OrderExpectation, ProbeRun, Right};
+use crate::evidence::{Expectation, Fact, OrderExpectation, Right};
 use crate::kinds;
 use crate::lab::{Catalog, GateMode, Probe};
 use crate::session::files::WorkingCopies;
@@ -154,17 +154,18 @@ impl Worker {
                 probes,
             } => {
                 self.focus(&lab, &stage, attempt).await;
-                let probes = probes
+                let expected = probes
                     .into_iter()
-                    .map(|(name, trace, _)| ProbeRun {
-                        name,
-                        trace,
-                        attempt,
+                    .map(|(probe, trace, fate)| Expectation {
+                        probe,
+                        trace: Some(trace),
+                        fate,
+                        control: false,
                     })
                     .collect();
                 let complete = self
                     .observer
-                    .settled(probes, &lab, attempt, self.patience.collect)
+                    .settled(expected, &lab, attempt, self.patience.collect)
                     .await;
                 self.answer(generation, Message::Collected { complete });
             }
@@ -225,15 +226,18 @@ impl Worker {
                 .extend(Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?);
         }
         let mut fingerprints = Vec::new();
+        let suffix = self.cluster.attempt_suffix(attempt);
         for manifest in &mut manifests {
-            rename_dependencies(manifest, attempt);
+            // Before anybody can write a word of it.
+            self.observer.hide(cluster::texts_in(manifest));
+            rename_dependencies(manifest, &suffix);
             let applied = self
                 .cluster
                 .apply(manifest)
                 .await
                 .map_err(|error| match &error {
                     ApplyError::Unavailable { .. } => environment(error),
-                    _ => refused(error.to_string()),
+                    _ => refused(format!("{}: {error}", manifest.file)),
                 })?;
             tracing::info!(object = manifest.title(), change = ?applied.change, "applied");
             fingerprints.push(applied.fingerprint.to_string());
