@@ -49,7 +49,14 @@ impl Place {
                 "--context {context}: real clusters are not there yet; leave it out to use the embedded cluster"
             )));
         }
-        Ok(self.base()?.join(&self.session))
+        let folder = self.base()?.join(&self.session);
+        // Pods have folders of their own to work in, so what they are told is absolute.
+        std::path::absolute(&folder).map_err(|error| {
+            Failure::environment(format!(
+                "the folder {} cannot be found from here: {error}",
+                folder.display()
+            ))
+        })
     }
 
     fn base(&self) -> Result<PathBuf, Failure> {
