@@ -2,21 +2,26 @@
 
 mod argo;
 mod author;
+mod bundle;
+mod bus;
 pub mod cluster;
 pub mod exit;
 mod explain;
 mod inspect;
 mod learn;
+mod ledger;
 mod lint;
 pub mod place;
 mod progress;
 mod run;
 mod screen;
+mod seeds;
+mod shell;
 mod start;
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::ledger::commands::{self, LedgerCommand};
 use crate::ledger::crm::commands::{self as crm, CrmCommand};
@@ -38,6 +43,9 @@ struct Cli {
     /// Draw with 7-bit characters only
     #[arg(long, global = true)]
     ascii: bool,
+    /// Seed of the fault that the lab `incident` draws (default: any)
+    #[arg(long, value_name = "N", value_parser = seeds::parse)]
+    seed: Option<u32>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -47,6 +55,7 @@ const EXAMPLES: &str = "Examples:
   eventlab run filter-path        one lab without a screen, with its reference solution
   eventlab status                 where the session stands, and the webhook's real address
   eventlab report > report.md     the incident report
+  eventlab run incident --seed 7  a fault drawn by a seed, found and fixed
   eventlab explain -f sensor.yaml --body '{…}'   why a Sensor passes or drops an event
   eventlab lint -f sensor.yaml    hazards in your own Sensor
   eventlab cluster start          the embedded cluster for kubectl in another terminal
@@ -69,6 +78,8 @@ enum Command {
     Reset(learn::ResetArgs),
     /// Print the incident report
     Report(inspect::ReportArgs),
+    /// Show an evidence bundle that `report --bundle FILE` made
+    Open(bundle::OpenArgs),
     /// Say why a Sensor would pass or drop an event
     Explain(explain::ExplainArgs),
     /// Find hazards in Sensors: unanchored, unescaped, coerced, misspelt, never live
@@ -85,6 +96,10 @@ enum Command {
     /// The CRM that stands for an external system
     #[command(subcommand)]
     Crm(CrmCommand),
+    /// Print completions for a shell
+    Completions(shell::CompletionsArgs),
+    /// Print the man page
+    Man(shell::ManArgs),
     /// What runs in the pods of Argo's images
     #[command(subcommand, hide = true)]
     Argo(argo::ArgoCommand),
@@ -110,12 +125,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match Cli::try_parse_from(arguments) {
         Ok(Cli {
             command: Some(Command::Ledger(command)),
+            place,
             ..
-        }) => commands::run(
-            &command,
-            &mut std::io::stdout().lock(),
-            &mut std::io::stderr(),
-        ),
+        }) => ledger::run(&place, &command),
         Ok(Cli {
             command: Some(Command::Crm(command)),
             ..
@@ -157,7 +169,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 async fn command(cli: Cli) -> Result<Exit, Failure> {
     let place = &cli.place;
     match &cli.command {
-        None => screen::open(place, cli.color, cli.ascii).await,
+        None => screen::open(place, cli.color, cli.ascii, cli.seed).await,
         Some(Command::Run(args)) => run::run(place, args).await,
         Some(Command::List(args)) => inspect::list(place, args),
         Some(Command::Status(args)) => inspect::status(place, args),
@@ -165,7 +177,10 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Check) => learn::check(place).await,
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
-        Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Open(args)) => bundle::open(args),
+        Some(Command::Completions(args)) => shell::completions(Cli::command(), args),
+        Some(Command::Man(args)) => shell::man(Cli::command(), args),
+        Some(Command::Explain(args)) => explain::run(place, args).await,
         Some(Command::Lint(args)) => lint::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Lab(LabCommand::New(args))) => author::new(args),

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::exit::Failure;
+use super::seeds;
 use crate::cluster::Cluster;
 use crate::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
 use crate::lab::Catalog;
@@ -43,7 +44,21 @@ pub async fn session(
     catalog: Arc<Catalog>,
     patience: Patience,
 ) -> Result<Started, Failure> {
+    session_with_seed(folder, catalog, patience, None).await
+}
+
+/// As [`session`]; labs that draw a fault draw it by this seed.
+///
+/// # Errors
+/// As [`session`], and a lab that was begun with another seed.
+pub async fn session_with_seed(
+    folder: &Path,
+    catalog: Arc<Catalog>,
+    patience: Patience,
+    seed: Option<u32>,
+) -> Result<Started, Failure> {
     let opened = open(folder)?;
+    let catalog = Arc::new(seeds::seeded(&catalog, opened.checkpoint.as_ref(), seed)?);
     let logs = log_to(folder);
     let embedded = cluster(folder, None).await?;
     let cluster = Cluster::of_embedded(&embedded);
@@ -87,6 +102,8 @@ pub async fn shutdown(embedded: Arc<EmbeddedCluster>) {
 /// # Errors
 /// As [`session`].
 pub fn open(folder: &Path) -> Result<Opened, Failure> {
+    // Whatever this process and its children make below the folder is for its owner alone.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let opened = SessionFiles::open(folder, Timestamp::now()).map_err(Failure::environment)?;
     for note in &opened.notes {
         eprintln!("eventlab: {note}");
@@ -106,6 +123,7 @@ pub async fn cluster(
         state_dir: folder.to_owned(),
         program: program()?,
         api_port,
+        bus_tag: super::bus::tag(folder),
     };
     let cluster = EmbeddedCluster::start(config)
         .await
@@ -137,6 +155,15 @@ pub fn program() -> Result<PathBuf, Failure> {
     })
 }
 
+/// Makes a session's folder (0700) and those above it.
+pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}
+
 /// The record of the process that runs this session's cluster, if it still does.
 #[must_use]
 pub fn running(folder: &Path) -> Option<Running> {
@@ -146,7 +173,7 @@ pub fn running(folder: &Path) -> Option<Running> {
     alive.then_some(running)
 }
 
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::fact::{Fact, Observation};
 use super::layer::{Fate, Layer, Reason};
 use super::reason;
-use super::table::{Cell, CellState, Row, effect_key};
+use super::table::{Cell, CellState, Row, effect_count};
 use super::trail::Trail;
 
 /// Builds the row of one request.
@@ -61,7 +61,8 @@ fn no(reason: Reason, text: impl Into<String>, facts: &[&Fact]) -> Cell {
     }
 }
 
-/// The consumer existed when the message was stored; negative only with a consumer that was made later and no older one.
+/// The consumer existed when the message was stored; negative only with a consumer that was made later and no older one,
+/// or where no consumer has the message's subject at all.
 fn ready(trail: &Trail<'_>) -> Cell {
     let Some(stored) = trail.stored else {
         return implied(&trail.judged());
@@ -70,7 +71,8 @@ fn ready(trail: &Trail<'_>) -> Cell {
         return cell(CellState::Yes, "", &[stored, older]);
     }
     let judged = trail.judged();
-    match trail.newer_consumers().last() {
+    let unheard = trail.unheard;
+    match trail.newer_consumers().last().copied().or(unheard) {
         Some(newer) if judged.is_empty() && trail.arrivals.len() < 2 => no(
             Reason::NotSubscribed,
             Reason::NotSubscribed.text(),
@@ -152,7 +154,7 @@ fn filter(trail: &Trail<'_>) -> Cell {
         return cell(CellState::Yes, "", &lines);
     }
     let mut later = trail.created.clone();
-    later.extend(trail.executed());
+    later.extend(&trail.phases);
     if !later.is_empty() {
         return implied(&later);
     }
@@ -161,6 +163,10 @@ fn filter(trail: &Trail<'_>) -> Cell {
     {
         let reason = reason::of_discard(error.as_deref());
         return no(reason, reason.text(), &trail.discarded);
+    }
+    // A row undoes no line of a Sensor: it may have been written by hand.
+    if let Some(row) = trail.rows().first() {
+        return implied(&[row]);
     }
     if trail.arrivals.len() > 1 {
         let text = format!("{} arrivals", trail.arrivals.len());
@@ -181,9 +187,8 @@ fn submit(trail: &Trail<'_>) -> Cell {
     if !own.is_empty() {
         return cell(CellState::Yes, "", &own);
     }
-    let later = trail.executed();
-    if !later.is_empty() {
-        return implied(&later);
+    if !trail.phases.is_empty() {
+        return implied(&trail.phases);
     }
     if let Some(fact) = trail.refused.first()
         && let Observation::TriggerFailed { error, .. } = &fact.observation
@@ -191,7 +196,7 @@ fn submit(trail: &Trail<'_>) -> Cell {
         let reason = reason::of_trigger(error);
         return no(reason, reason.text(), &trail.refused);
     }
-    Cell::default()
+    implied(&trail.rows())
 }
 
 /// The last phase seen of each Workflow of this arrival.
@@ -224,11 +229,11 @@ fn run(trail: &Trail<'_>) -> Cell {
         .first()
         .and_then(|(phase, _)| reason::of_phase(phase))
     {
-        Some(reason) => match conflict(trail) {
+        Some(reason) => match explained(trail) {
             // The workload says why it failed: its row is the better reason, on the same layer.
-            Some(attempt) => {
+            Some((attempt, why)) => {
                 let facts: Vec<&Fact> = facts.into_iter().chain([attempt]).collect();
-                no(Reason::Conflict, reason.text(), &facts)
+                no(why, reason.text(), &facts)
             }
             None => no(reason, reason.text(), &facts),
         },
@@ -236,20 +241,21 @@ fn run(trail: &Trail<'_>) -> Cell {
     }
 }
 
-fn conflict<'a>(trail: &Trail<'a>) -> Option<&'a Fact> {
-    let is_conflict = |fact: &&Fact| {
-        matches!(&fact.observation, Observation::LedgerAttempt { outcome, .. }
-            if reason::of_attempt(outcome) == Some(Reason::Conflict))
-    };
-    trail.attempts.iter().copied().find(is_conflict)
+/// The attempt row that says why the run ended badly, the last one of several.
+fn explained<'a>(trail: &Trail<'a>) -> Option<(&'a Fact, Reason)> {
+    trail.attempts.iter().rev().find_map(|fact| {
+        let Observation::LedgerAttempt { outcome, .. } = &fact.observation else {
+            return None;
+        };
+        let reason = reason::of_attempt(outcome)?;
+        reason.fails_the_run().then_some((*fact, reason))
+    })
 }
 
 fn effect(trail: &Trail<'_>) -> Cell {
     if !trail.effects.is_empty() {
-        let mut keys: Vec<_> = trail.effects.iter().map(|fact| effect_key(fact)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        return cell(CellState::Yes, format!("+{}", keys.len()), &trail.effects);
+        let text = format!("+{}", effect_count(&trail.effects));
+        return cell(CellState::Yes, text, &trail.effects);
     }
     for fact in &trail.attempts {
         if let Observation::LedgerAttempt { outcome, .. } = &fact.observation

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::gate::{Input, Objection};
 use super::observer::Observer;
 use super::sending::{EVENT_SOURCE, WEBHOOK_PORT, WEBHOOK_SERVICE};
-use crate::cluster::{Cluster, LookError, Request};
+use crate::cluster::{Cluster, LedgerPosition, LookError, Request};
 use crate::kinds;
 use crate::lab::GateMode;
 use crate::sensor;
@@ -30,20 +30,26 @@ pub async fn look(
 ) -> Result<Input, LookError> {
     let sensor = get(cluster, &kinds::sensor(), SENSOR).await?;
     let event_bus = get(cluster, &kinds::event_bus(), EVENT_BUS).await?;
-    let bus = async {
-        match cluster.bus() {
-            Ok(bus) => bus.consumers().await,
-            Err(error) => Err(error),
+    let event_source = get(cluster, &kinds::event_source(), EVENT_SOURCE).await?;
+    let mut missing_bus = None;
+    for object in event_source.iter().chain(&sensor) {
+        if missing_bus.is_none() {
+            missing_bus = lacking_bus(cluster, object).await?;
         }
-    };
+    }
     Ok(Input {
         mode,
+        missing_bus,
         namespace: cluster.namespace().to_owned(),
-        event_source: get(cluster, &kinds::event_source(), EVENT_SOURCE).await?,
+        event_source,
         event_source_pods: pods(cluster, &format!("eventsource-name={EVENT_SOURCE}")).await?,
         intake: intake(cluster).await,
         ledger: cluster
-            .ledger(u64::MAX >> 1, u64::MAX >> 1)
+            .ledger(LedgerPosition {
+                attempts: u64::MAX >> 1,
+                effects: u64::MAX >> 1,
+                transitions: u64::MAX >> 1,
+            })
             .await
             .map(|_| ())
             .map_err(|error| error.to_string()),
@@ -54,8 +60,28 @@ pub async fn look(
         sensor,
         sensor_pods: pods(cluster, &format!("sensor-name={SENSOR}")).await?,
         logs: observer.logs(),
-        consumers: bus.await.map_err(|error| error.to_string()),
+        consumers: cluster
+            .bus()
+            .consumers()
+            .await
+            .map_err(|error| error.to_string()),
     })
+}
+
+/// Says that the bus is not there which an object names, if it names another than the labs' own.
+async fn lacking_bus(cluster: &Cluster, object: &Value) -> Result<Option<String>, LookError> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let Some(name) = text("/spec/eventBusName").filter(|name| !["", EVENT_BUS].contains(name))
+    else {
+        return Ok(None);
+    };
+    if get(cluster, &kinds::event_bus(), name).await?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "the {} names the EventBus `{name}`, which is not there",
+        text("/kind").unwrap_or("object")
+    )))
 }
 
 /// What the Sensor's controller would say against the spec.

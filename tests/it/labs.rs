@@ -53,6 +53,91 @@ fn duplicates_fails_untouched_and_passes_with_its_solution() {
 }
 
 #[test]
+fn identity_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("identity");
+}
+
+#[test]
+fn claim_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("claim");
+}
+
+#[test]
+fn uncertain_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("uncertain");
+}
+
+#[test]
+fn retention_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("retention");
+}
+
+#[test]
+fn every_line_of_the_matrix_is_one_intended_effect() {
+    let state = tempfile::tempdir().unwrap();
+    let output = eventlab(&state, &["run", "matrix", "--format", "json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let table: serde_json::Value = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find(|line| line.get("matrix").is_some())
+        .unwrap();
+    let lines = table["matrix"].as_array().unwrap();
+    let row = |line: &serde_json::Value| {
+        let count = |name: &str| line["line"][name].as_u64().unwrap();
+        (
+            line["line"]["stage"].as_str().unwrap().to_owned(),
+            [
+                count("intakes"),
+                count("orders"),
+                count("effects"),
+                count("records"),
+                count("unresolved"),
+                count("open"),
+            ],
+        )
+    };
+    let rows: Vec<_> = lines.iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            ("sequence".into(), [3, 1, 1, 1, 0, 0]),
+            ("together".into(), [2, 1, 1, 1, 0, 0]),
+            ("crash".into(), [3, 1, 1, 1, 1, 0]),
+            ("expired".into(), [3, 1, 1, 1, 0, 0]),
+            ("customer".into(), [2, 2, 2, 2, 0, 0]),
+        ]
+    );
+    assert!(lines.iter().all(|line| line["holds"] == true));
+}
+
+#[test]
+fn a_matrix_over_a_pipeline_that_repeats_itself_is_refuted() {
+    let state = tempfile::tempdir().unwrap();
+    let own = tempfile::tempdir().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::fs::create_dir_all(own.path().join("labs")).unwrap();
+    std::fs::create_dir_all(own.path().join("manifests/matrix")).unwrap();
+    std::fs::copy(
+        root.join("labs/matrix.yaml"),
+        own.path().join("labs/matrix.yaml"),
+    )
+    .unwrap();
+    let good = std::fs::read_to_string(root.join("manifests/matrix/process-order.yaml")).unwrap();
+    let blind = good.replace("- claimed", "- blind");
+    assert_ne!(good, blind);
+    std::fs::write(
+        own.path().join("manifests/matrix/process-order.yaml"),
+        blind,
+    )
+    .unwrap();
+    let labs = own.path().to_str().unwrap();
+    let output = eventlab(&state, &["--labs", labs, "run", "matrix"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("DOES NOT HOLD"), "{}", text(&output));
+}
+
+#[test]
 fn regex_fails_untouched_and_passes_with_its_solution() {
     proves_itself("regex");
 }
@@ -88,6 +173,7 @@ fn the_report_of_a_played_lab_is_complete_and_says_what_is_not_proven() {
         "### Claims",
         "https://",
         "### Timeline",
+        "- ruled out for flat: ready [#",
     ] {
         assert!(report.contains(part), "{part} is missing:\n{report}");
     }
@@ -101,18 +187,21 @@ fn the_report_of_a_played_lab_is_complete_and_says_what_is_not_proven() {
 }
 
 #[test]
-fn the_course_lists_what_is_not_there_yet() {
+fn the_course_lists_every_lab_and_says_which_are_not_there_yet() {
     let state = tempfile::tempdir().unwrap();
     let list = eventlab(&state, &["list"]);
     assert!(list.status.success());
     let list = text(&list);
-    assert!(list.lines().count() >= 12, "{list}");
-    assert!(
-        list.contains("incident") && list.contains("not there yet"),
-        "{list}"
-    );
-    let run = eventlab(&state, &["run", "incident"]);
-    assert_eq!(run.status.code(), Some(2), "{}", text(&run));
+    let catalog = eventlab::lab::Catalog::bundled().unwrap();
+    for (name, _) in eventlab::lab::COURSE {
+        let line = list.lines().find(|line| line.contains(name)).unwrap();
+        let there = catalog.lab(name).is_ok();
+        assert_eq!(!line.contains("not there yet"), there, "{list}");
+        if !there {
+            let run = eventlab(&state, &["run", name]);
+            assert_eq!(run.status.code(), Some(2), "{}", text(&run));
+        }
+    }
     let run = eventlab(&state, &["run", "nonsense"]);
     assert_eq!(run.status.code(), Some(2), "{}", text(&run));
 }
@@ -188,4 +277,25 @@ fn a_session_in_use_is_refused_with_its_holder() {
     let stopped = eventlab(&state, &["cluster", "stop"]);
     assert!(stopped.status.success(), "{}", text(&stopped));
     first.wait().unwrap();
+}
+
+/// The rights of both accounts, as they were found and as they were left.
+#[test]
+fn the_report_of_rbac_has_the_access_table() {
+    let state = tempfile::tempdir().unwrap();
+    let run = eventlab(&state, &["run", "rbac", "--keep"]);
+    assert!(run.status.success(), "{}", text(&run));
+    let report = eventlab(&state, &["report"]);
+    let report = text(&report);
+    for row in [
+        "| order-sensor | create | workflows.argoproj.io | no | yes |",
+        "| order-sensor | list | workflows.argoproj.io | yes | no |",
+        "| order-sensor | get | secrets | no | no |",
+        "| order-runner | create | workflowtaskresults.argoproj.io | no | yes |",
+        "| order-runner | patch | pods | yes | no |",
+        "| order-runner | create | workflows.argoproj.io | no | no |",
+    ] {
+        assert!(report.contains(row), "{row} is missing:\n{report}");
+    }
+    assert!(!report.contains("not reviewed again"), "{report}");
 }
