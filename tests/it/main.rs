@@ -1,6 +1,7 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod api_abuse;
 mod api_discovery;
 mod api_errors;
 mod api_garbage;
@@ -23,6 +24,7 @@ mod bus_real;
 mod canary;
 mod cluster_access;
 mod cluster_command;
+mod cluster_durability;
 mod controllers_core;
 mod controllers_events;
 mod controllers_restart;
