@@ -154,6 +154,7 @@ impl Place {
             state_dir: dir.path().to_owned(),
             program: env!("CARGO_BIN_EXE_eventlab").into(),
             api_port: None,
+            bus_tag: None,
         };
         std::fs::create_dir_all(dir.path().join("logs")).unwrap();
         let embedded = Arc::new(EmbeddedCluster::start(config).await.unwrap());
