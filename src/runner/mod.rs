@@ -10,7 +10,7 @@ pub mod driver;
 pub mod errand;
 pub mod expected;
 pub mod facts;
-mod fault;
+pub mod fault;
 pub mod gate;
 pub mod looking;
 pub mod matchers;

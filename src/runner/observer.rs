@@ -350,13 +350,13 @@ impl Task {
         }
     }
 
-    fn bus(&self) -> Option<BusView> {
-        self.cluster.bus().ok()
+    fn bus(&self) -> BusView {
+        self.cluster.bus()
     }
 
     /// Reads new messages; true when the stream was read to its end.
     async fn look_at_bus(&mut self) -> bool {
-        let Some(bus) = self.bus() else { return false };
+        let bus = self.bus();
         let Ok(last) = bus.last_sequence().await else {
             return false;
         };
@@ -406,9 +406,10 @@ impl Task {
     }
 
     async fn look_at_consumers(&mut self) {
-        let (Some(focus), Some(bus)) = (self.focus.clone(), self.bus()) else {
+        let Some(focus) = self.focus.clone() else {
             return;
         };
+        let bus = self.bus();
         let Ok(consumers) = bus.consumers().await else {
             return;
         };
