@@ -193,6 +193,19 @@ fn background(
     if let Some(dir) = &place.state_dir {
         command.arg("--state-dir").arg(dir);
     }
+    if let Some(bus) = &place.bus.bus {
+        // Not an argument, which everybody may read: it can hold a password.
+        command.env("EVENTLAB_BUS", bus);
+    }
+    for (option, file) in [
+        ("--bus-ca", &place.bus.bus_ca),
+        ("--bus-cert", &place.bus.bus_cert),
+        ("--bus-key", &place.bus.bus_key),
+    ] {
+        if let Some(file) = file {
+            command.arg(option).arg(file);
+        }
+    }
     if let Some(port) = args.port {
         command.arg("--port").arg(port.to_string());
     }

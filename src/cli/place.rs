@@ -60,7 +60,14 @@ impl Place {
             EMBEDDED if self.bus.bus.is_some() => bus::SESSION,
             name => name,
         };
-        Ok(self.base()?.join(name))
+        let folder = self.base()?.join(name);
+        // Pods have folders of their own to work in, so what they are told is absolute.
+        std::path::absolute(&folder).map_err(|error| {
+            Failure::environment(format!(
+                "the folder {} cannot be found from here: {error}",
+                folder.display()
+            ))
+        })
     }
 
     fn base(&self) -> Result<PathBuf, Failure> {

@@ -11,6 +11,7 @@ mod ledger;
 mod logs;
 mod manifest;
 mod reach;
+mod reading;
 mod running;
 mod secrets;
 
@@ -30,6 +31,7 @@ pub use ledger::{
 pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use reach::{Request, Response, SendError};
+pub use reading::{Reading, ReadingError};
 pub use secrets::{texts_in, texts_of};
 
 /// What the rest of the program cannot know of the embedded cluster except through this.
@@ -157,12 +159,14 @@ impl Cluster {
         std::time::Duration::from_millis(20)
     }
 
-    /// What an attempt adds to the names of its dependencies: `a3`, and more on a bus that other sessions use as well.
+    /// What an attempt adds to the names of its dependencies: `filter-path-a3`, and more on a bus that other sessions use
+    /// as well. The lab is part of it: a trigger that was gone for a while finds its old consumer under an old name, and
+    /// that one has another lab's subject.
     #[must_use]
-    pub fn attempt_suffix(&self, attempt: u32) -> String {
+    pub fn attempt_suffix(&self, lab: &str, attempt: u32) -> String {
         match self.host.bus_tag() {
-            Some(tag) => format!("a{attempt}-{tag}"),
-            None => format!("a{attempt}"),
+            Some(tag) => format!("{lab}-a{attempt}-{tag}"),
+            None => format!("{lab}-a{attempt}"),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod api_abuse;
 mod api_discovery;
 mod api_errors;
 mod api_garbage;
@@ -23,6 +24,7 @@ mod bus_real;
 mod canary;
 mod cluster_access;
 mod cluster_command;
+mod cluster_durability;
 mod controllers_core;
 mod controllers_events;
 mod controllers_restart;
@@ -31,6 +33,7 @@ mod controllers_workflow;
 mod eventsource;
 mod executor;
 mod explain;
+mod explain_live;
 mod field_cases;
 mod handing_on;
 mod incident;
@@ -52,6 +55,7 @@ mod node_support;
 mod rbac_golden;
 mod running;
 mod screen;
+mod screen_loop;
 mod sensor_examples;
 mod sensor_expression;
 mod sensor_field_cases;
