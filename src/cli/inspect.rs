@@ -98,7 +98,7 @@ pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
     let addresses = crate::embedded::cluster::known_addresses(&folder);
     let counters = state.counters();
     let value = json!({
-        "session": place.session,
+        "session": place.session_name(),
         "folder": folder,
         "held": view.holder.as_ref().map(ToString::to_string),
         "lab": state.lab().map(|lab| lab.name.clone()),

@@ -25,7 +25,13 @@ pub struct ResetArgs {
 }
 
 async fn open(place: &Place) -> Result<Started, Failure> {
-    start::session(&place.folder()?, Arc::new(place.catalog()?), PATIENCE).await
+    start::session(
+        place,
+        &place.folder()?,
+        Arc::new(place.catalog()?),
+        PATIENCE,
+    )
+    .await
 }
 
 fn print(text: &str) {

@@ -1,12 +1,15 @@
 //! Where a session lies.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 use etcetera::BaseStrategy as _;
 
 use super::exit::Failure;
+use crate::cluster::{BusAccess, ContextRequest, RealCluster};
 use crate::lab::Catalog;
+use crate::runner::sending::WEBHOOK_SERVICE;
 
 /// Options that every command of a session takes.
 #[derive(Clone, Debug, Args)]
@@ -14,15 +17,69 @@ pub struct Place {
     /// Folder of all sessions (default: $XDG_STATE_HOME/eventlab)
     #[arg(long, global = true, value_name = "DIR", env = "EVENTLAB_STATE_DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Name of the session
-    #[arg(long, global = true, value_name = "NAME", default_value = "embedded", value_parser = session_name)]
-    pub session: String,
+    /// Name of the session (default: that of the context, else `embedded`)
+    #[arg(long, global = true, value_name = "NAME", value_parser = session_name)]
+    pub session: Option<String>,
     /// Labs of a folder of one's own, over the bundled manifests
     #[arg(long, global = true, value_name = "DIR")]
     pub labs: Option<PathBuf>,
-    /// A context of the kubeconfig instead of the embedded cluster (not there yet)
+    #[command(flatten)]
+    pub real: Real,
+}
+
+/// A real cluster instead of the embedded one.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "A real cluster")]
+pub struct Real {
+    /// A context of the kubeconfig instead of the embedded cluster; the current context is never taken
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
+    /// The kubeconfig (default: $KUBECONFIG, else ~/.kube/config)
+    #[arg(long, global = true, value_name = "FILE", requires = "context")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The image that runs eventlab in the cluster's pods (default: eventlab:dev)
+    #[arg(long, global = true, value_name = "IMAGE", requires = "context")]
+    pub image: Option<String>,
+    /// Where the webhook can be reached, instead of a port-forward
+    #[arg(long, global = true, value_name = "ADDRESS:PORT", requires = "context")]
+    pub webhook: Option<SocketAddr>,
+    /// Do not read the bus: logs and objects decide, and say so
+    #[arg(long, global = true, requires = "context")]
+    pub log_only: bool,
+    /// The context's name once more, where it looks like production
+    #[arg(long, global = true, value_name = "NAME", requires = "context")]
+    pub yes_really_this_context: Option<String>,
+}
+
+impl Real {
+    /// The context that was asked for.
+    #[must_use]
+    pub fn request(&self) -> Option<ContextRequest> {
+        self.context.as_ref().map(|name| ContextRequest {
+            name: name.clone(),
+            kubeconfig: self.kubeconfig.clone(),
+            confirmed: self.yes_really_this_context.clone(),
+        })
+    }
+
+    /// How the cluster is used, by a session with this tag.
+    #[must_use]
+    pub fn options(&self, tag: Option<String>) -> RealCluster {
+        RealCluster {
+            image: self.image.clone(),
+            bus: if self.log_only {
+                BusAccess::LogOnly
+            } else {
+                BusAccess::Read
+            },
+            tag,
+            addresses: self
+                .webhook
+                .map(|address| (WEBHOOK_SERVICE.to_owned(), address))
+                .into_iter()
+                .collect(),
+        }
+    }
 }
 
 fn session_name(name: &str) -> Result<String, String> {
@@ -42,14 +99,29 @@ impl Place {
     /// The session's folder.
     ///
     /// # Errors
-    /// There is no home directory to derive it from; a real cluster was asked for.
+    /// There is no home directory to derive it from.
     pub fn folder(&self) -> Result<PathBuf, Failure> {
-        if let Some(context) = &self.context {
-            return Err(Failure::usage(format!(
-                "--context {context}: real clusters are not there yet; leave it out to use the embedded cluster"
-            )));
+        Ok(self.base()?.join(self.session_name()))
+    }
+
+    /// The session's name: the one asked for, else the context's with what a file name cannot hold replaced.
+    #[must_use]
+    pub fn session_name(&self) -> String {
+        if let Some(name) = &self.session {
+            return name.clone();
         }
-        Ok(self.base()?.join(&self.session))
+        let Some(context) = &self.real.context else {
+            return "embedded".to_owned();
+        };
+        let kept = |character: char| {
+            let fits = character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+            if fits { character } else { '_' }
+        };
+        let name: String = context.chars().map(kept).take(50).collect();
+        if name == "embedded" {
+            return "context-embedded".to_owned();
+        }
+        name.trim_start_matches('.').to_owned()
     }
 
     fn base(&self) -> Result<PathBuf, Failure> {

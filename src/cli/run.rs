@@ -111,7 +111,7 @@ async fn play(
         Some(dir) => dir.path().join("session"),
         None => place.folder()?,
     };
-    let mut started = start::session(&folder, catalog, PATIENCE).await?;
+    let mut started = start::session(place, &folder, catalog, PATIENCE).await?;
     let mut total = Played::default();
     let mut interrupted = false;
     for lab in &labs {

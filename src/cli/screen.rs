@@ -27,7 +27,7 @@ pub async fn open(place: &Place, color: ColorChoice, ascii: bool) -> Result<Exit
         ascii,
     );
     let catalog = Arc::new(place.catalog()?);
-    let mut started = start::session(&folder, catalog, Patience::default()).await?;
+    let mut started = start::session(place, &folder, catalog, Patience::default()).await?;
     let ended = screen::run(&mut started.driver, &started.cluster, theme).await;
     started.stop().await;
     match ended {

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::manifest::text;
 use super::{Cluster, LookError, Manifest};
-use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
+use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL, WORKLOAD_IMAGE};
 
 const APPLIED_ANNOTATION: &str = "eventlab.dev/applied";
 /// Names the file that made an object.
@@ -221,6 +221,7 @@ impl Cluster {
                 namespace: text(&object, "/metadata/name").to_owned(),
             });
         }
+        name_image(&mut object, self.host().image());
         let hash = digest(&object);
         if let Value::Object(map) = &mut object {
             edit(map, "metadata", |metadata| {
@@ -304,6 +305,24 @@ impl Cluster {
             Err(kube::Error::Api(status)) if status.reason == "Conflict" => Err(Retry::Again),
             Err(error) => Err(failed(title, &error)),
         }
+    }
+}
+
+/// Manifests name the program's image once and for all; a real cluster may know it by another name.
+fn name_image(value: &mut Value, image: &str) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value {
+                    Value::String(text) if key == "image" && text == WORKLOAD_IMAGE => {
+                        image.clone_into(text);
+                    }
+                    value => name_image(value, image),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| name_image(item, image)),
+        _ => {}
     }
 }
 

@@ -34,9 +34,10 @@ impl Cluster {
     /// # Errors
     /// [`LookError::Bus`] while there is none.
     pub fn bus(&self) -> Result<BusView, LookError> {
-        let bus = self.host().bus(self.namespace()).ok_or_else(|| {
-            LookError::Bus("the EventBus of the namespace is not running".to_owned())
-        })?;
+        let bus = self
+            .host()
+            .bus(self.namespace())
+            .map_err(|error| LookError::Bus(error.to_string()))?;
         Ok(BusView { bus })
     }
 }

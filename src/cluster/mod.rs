@@ -5,11 +5,16 @@
 mod access;
 mod apply;
 mod bus;
+mod bus_link;
+pub mod context;
 mod embedded_host;
+mod forward;
+mod kube_host;
 mod ledger;
 mod logs;
 mod manifest;
 mod reach;
+mod steady;
 
 use std::sync::Arc;
 
@@ -17,18 +22,28 @@ use futures::future::BoxFuture;
 use kube::Client;
 
 use crate::embedded::bus::Bus;
+use crate::kinds::WORKLOAD_IMAGE;
 
 pub use access::{AccessQuestion, AccessReview};
 pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
 pub use bus::{BusMessage, BusView};
+pub use context::{Context, ContextError, ContextRequest};
+pub use kube_host::{BusAccess, RealCluster};
 pub use ledger::{AttemptRow, EffectRow, LedgerView};
 pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
-pub use reach::{Request, Response, SendError};
+pub use reach::{Connection, Request, Response, SendError, Stream, Unconnected};
 
-/// What the rest of the program cannot know of the embedded cluster except through this.
+/// What the rest of the program cannot know of a cluster except through this.
 pub trait Host: Send + Sync {
-    /// The real address of a Service's port, while it can be reached.
+    /// A connection to a Service's port.
+    fn connect<'a>(
+        &'a self,
+        namespace: &'a str,
+        service: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, Result<Connection, Unconnected>>;
+    /// An address on this machine that leads to a Service's port, for people and other programs.
     fn service_address(
         &self,
         namespace: &str,
@@ -36,11 +51,35 @@ pub trait Host: Send + Sync {
         port: u16,
     ) -> Option<std::net::SocketAddr>;
     /// A connection to the namespace's bus.
-    fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>>;
+    ///
+    /// # Errors
+    /// [`NoBus`]: not now, or not at all.
+    fn bus(&self, namespace: &str) -> Result<Arc<dyn Bus>, NoBus>;
+    /// How often state that cannot be watched may be looked at.
+    fn look_interval(&self) -> std::time::Duration;
+    /// The image that runs the program in pods.
+    fn image(&self) -> &str {
+        WORKLOAD_IMAGE
+    }
+    /// What tells the names of this session from those of others that used the cluster before; nothing where nobody could.
+    fn session_tag(&self) -> Option<&str> {
+        None
+    }
     /// Keeps a copy of cluster, bus and volumes under a name.
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>>;
     /// Puts a copy back; pods are restarted.
     fn rewind<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>>;
+}
+
+/// Why there is no connection to the bus.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoBus {
+    /// It is tried again.
+    #[error("{0}")]
+    NotNow(String),
+    /// It cannot be read at all: what happened is known by logs and objects alone.
+    #[error("by log alone: {0}")]
+    ByLogAlone(String),
 }
 
 /// Why a snapshot was not made or put back.
@@ -113,6 +152,21 @@ impl Cluster {
         }
     }
 
+    /// Any cluster, behind a host of its kind.
+    pub(crate) fn of_host(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        host: Arc<dyn Host>,
+    ) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            host,
+        }
+    }
+
     /// The client, as the identity that eventlab acts with.
     #[must_use]
     pub fn client(&self) -> &Client {
@@ -134,7 +188,36 @@ impl Cluster {
     /// How often state that cannot be watched may be looked at.
     #[must_use]
     pub fn look_interval(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(20)
+        self.host.look_interval()
+    }
+
+    /// An attempt as names and order ids carry it: its number, and on a cluster that others use, the session's tag.
+    ///
+    /// Consumers, buckets and the ledger outlive a session there; the first attempt of the next must not meet them.
+    #[must_use]
+    pub fn attempt_name(&self, attempt: u32) -> String {
+        match self.host.session_tag() {
+            Some(tag) => format!("{attempt}-{tag}"),
+            None => attempt.to_string(),
+        }
+    }
+
+    /// Why the bus cannot be read at all; `None` while it can, or may be soon.
+    #[must_use]
+    pub fn by_log_alone(&self) -> Option<String> {
+        match self.host.bus(&self.namespace) {
+            Err(NoBus::ByLogAlone(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// The same cluster, in another namespace.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            ..self.clone()
+        }
     }
 
     /// Keeps a copy of the whole cluster under a name, for [`Cluster::rewind`].

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cluster::Manifest;
 
 /// Renames every dependency `NAME` of a Sensor to `NAME-aATTEMPT`, wherever the Sensor names it.
-pub fn rename_dependencies(manifest: &mut Manifest, attempt: u32) {
+pub fn rename_dependencies(manifest: &mut Manifest, attempt: impl std::fmt::Display) {
     if manifest.object.get("kind").and_then(Value::as_str) != Some("Sensor") {
         return;
     }

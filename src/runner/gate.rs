@@ -40,6 +40,8 @@ pub struct Input {
     /// By pod uid and restart count of container `main`.
     pub logs: BTreeMap<(String, u32), InstanceLog>,
     pub consumers: Result<Vec<ConsumerInfo>, String>,
+    /// Why the bus cannot be read at all, so that logs decide.
+    pub by_log_alone: Option<String>,
     /// What is wrong with the Sensor's spec, as its controller would say; `None` when nothing is.
     pub invalid: Option<Objection>,
 }
@@ -588,6 +590,9 @@ fn without_lines(
 fn consumers(input: &Input) -> GateCondition {
     let command = "nats consumer report default".to_owned();
     let wanted = input.sensor.as_ref().map(subscriptions).unwrap_or_default();
+    if let Some(reason) = &input.by_log_alone {
+        return consumers_by_log(input, reason, command);
+    }
     let present = match &input.consumers {
         Ok(present) => present,
         Err(reason) => {
@@ -626,6 +631,22 @@ fn consumers(input: &Input) -> GateCondition {
         "consumers",
         !wanted.is_empty(),
         format!("{} of {} pulled from", wanted.len(), wanted.len()),
+        command,
+    )
+}
+
+/// Without the bus the lines of the current container decide, and nothing else can.
+fn consumers_by_log(input: &Input, reason: &str, command: String) -> GateCondition {
+    let wanted = input.sensor.as_ref().map(subscriptions).unwrap_or_default();
+    let log = current_instance(input)
+        .and_then(|(_, instance)| input.logs.get(&instance).cloned())
+        .unwrap_or_default();
+    let shown = wanted.iter().filter(|one| log.subscribed.contains(one));
+    let (shown, of) = (shown.count(), wanted.len());
+    condition(
+        "consumers",
+        shown == of && of > 0,
+        format!("by log alone, {shown} of {of} lines: {reason}"),
         command,
     )
 }

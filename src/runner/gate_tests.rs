@@ -72,6 +72,7 @@ fn open_input(mode: GateMode) -> Input {
         .into(),
         consumers: Ok(wanted.iter().map(|one| consumer(one, 1)).collect()),
         invalid: None,
+        by_log_alone: None,
     }
 }
 
@@ -389,4 +390,25 @@ fn since_is_kept_while_a_condition_stays_as_it_is() {
             .any(|condition| condition.name == "consumers")
             && SUBJECT.starts_with("default")
     );
+}
+
+#[test]
+fn without_the_bus_the_lines_decide_and_it_says_so() {
+    let mut input = open_input(GateMode::Open);
+    input.consumers = Err("no".into());
+    input.by_log_alone = Some("you may not read Secret x".into());
+    let report = evaluate(&input);
+    assert!(report.open);
+    let told = report
+        .conditions
+        .iter()
+        .find(|one| one.name == "consumers")
+        .unwrap();
+    assert!(told.detail.contains("by log alone"), "{}", told.detail);
+    // Without the lines nothing is left to decide by.
+    input.logs.clear();
+    assert!(!evaluate(&input).open);
+    let sensor = input.sensor.clone().unwrap();
+    input.sensor_pods = vec![pod("new", "SENSOR_OBJECT", &sensor, Some("info"))];
+    assert!(!evaluate(&input).open);
 }

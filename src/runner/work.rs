@@ -217,7 +217,7 @@ impl Worker {
         }
         let mut fingerprints = Vec::new();
         for manifest in &mut manifests {
-            rename_dependencies(manifest, attempt);
+            rename_dependencies(manifest, self.cluster.attempt_name(attempt));
             let applied = self
                 .cluster
                 .apply(manifest)
@@ -352,7 +352,12 @@ impl Worker {
             .lab(&place.lab)
             .map(|lab| lab.event.clone())
             .unwrap_or_default();
-        let request = sending::request(probe, &event, place.attempt, trace);
+        let request = sending::request(
+            probe,
+            &event,
+            self.cluster.attempt_name(place.attempt),
+            trace,
+        );
         let url = self
             .cluster
             .service_url(sending::WEBHOOK_SERVICE, sending::WEBHOOK_PORT)
