@@ -2,11 +2,13 @@
 
 mod argo;
 pub mod cluster;
+mod doctor;
 pub mod exit;
 mod explain;
 mod inspect;
 mod learn;
 pub mod place;
+mod prepare;
 mod run;
 mod screen;
 mod start;
@@ -67,6 +69,8 @@ enum Command {
     Report(inspect::ReportArgs),
     /// Say why a Sensor would pass or drop an event
     Explain(explain::ExplainArgs),
+    /// Say what is missing on a real cluster, and what mends it (--context)
+    Doctor(doctor::DoctorArgs),
     /// For authors of labs
     #[command(subcommand)]
     Lab(LabCommand),
@@ -156,6 +160,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
         Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Doctor(args)) => doctor::run(place, args).await,
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Cluster(command)) => cluster::run(place, command).await,
         Some(Command::Argo(command)) => argo::run(command).await,

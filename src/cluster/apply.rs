@@ -13,7 +13,7 @@ use super::manifest::text;
 use super::{Cluster, LookError, Manifest};
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL, WORKLOAD_IMAGE};
 
-const APPLIED_ANNOTATION: &str = "eventlab.dev/applied";
+pub(super) const APPLIED_ANNOTATION: &str = "eventlab.dev/applied";
 /// Names the file that made an object.
 pub(super) const MANIFEST_ANNOTATION: &str = "eventlab.dev/manifest";
 /// Conflicts are retried on the fresh object this often.
@@ -177,7 +177,7 @@ impl Cluster {
         })
     }
 
-    fn api_for(
+    pub(super) fn api_for(
         &self,
         object: &Value,
         title: &str,
@@ -206,7 +206,12 @@ impl Cluster {
         ))
     }
 
-    fn desired(&self, object: &Value, namespaced: bool, title: &str) -> Result<Value, ApplyError> {
+    pub(super) fn desired(
+        &self,
+        object: &Value,
+        namespaced: bool,
+        title: &str,
+    ) -> Result<Value, ApplyError> {
         let mut object = object.clone();
         let stated = text(&object, "/metadata/namespace").to_owned();
         if namespaced && !stated.is_empty() && stated != self.namespace() {
@@ -336,7 +341,7 @@ fn note_file(desired: &mut Value, file: &str) {
     }
 }
 
-fn is_ours(live: &DynamicObject) -> bool {
+pub(super) fn is_ours(live: &DynamicObject) -> bool {
     let labels = live.metadata.labels.as_ref();
     labels
         .and_then(|labels| labels.get(MANAGED_BY_LABEL))
@@ -408,7 +413,7 @@ fn drifted(live: &Value, desired: &Value) -> bool {
 }
 
 /// The live value holds everything that is wanted; defaults that a server adds do not count, list lengths do.
-fn contains(live: Option<&Value>, wanted: &Value) -> bool {
+pub(super) fn contains(live: Option<&Value>, wanted: &Value) -> bool {
     match (live, wanted) {
         (Some(Value::Object(live)), Value::Object(wanted)) => wanted
             .iter()

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use serde::Deserialize;
 
-use super::{Cluster, LookError};
+use super::{Cluster, LookError, NoBus};
 use crate::embedded::bus::{Bus, ConsumerInfo};
 use crate::kinds::TRACE_HEADER;
 use std::sync::Arc;
@@ -34,10 +34,16 @@ impl Cluster {
     /// # Errors
     /// [`LookError::Bus`] while there is none.
     pub fn bus(&self) -> Result<BusView, LookError> {
-        let bus = self
-            .host()
-            .bus(self.namespace())
-            .map_err(|error| LookError::Bus(error.to_string()))?;
+        self.try_bus()
+            .map_err(|error| LookError::Bus(error.to_string()))
+    }
+
+    /// As [`Cluster::bus`], telling "not now" from "not at all".
+    ///
+    /// # Errors
+    /// [`NoBus`].
+    pub fn try_bus(&self) -> Result<BusView, NoBus> {
+        let bus = self.host().bus(self.namespace())?;
         Ok(BusView { bus })
     }
 }

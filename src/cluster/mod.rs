@@ -7,12 +7,15 @@ mod apply;
 mod bus;
 mod bus_link;
 pub mod context;
+pub mod doctor;
 mod embedded_host;
 mod forward;
+mod inventory;
 mod kube_host;
 mod ledger;
 mod logs;
 mod manifest;
+mod prepare;
 mod reach;
 mod steady;
 
@@ -28,10 +31,12 @@ pub use access::{AccessQuestion, AccessReview};
 pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
 pub use bus::{BusMessage, BusView};
 pub use context::{Context, ContextError, ContextRequest};
+pub use inventory::{Held, Inventory, NamespaceEnd};
 pub use kube_host::{BusAccess, RealCluster};
 pub use ledger::{AttemptRow, EffectRow, LedgerView};
 pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
+pub use prepare::{Preview, Waiting};
 pub use reach::{Connection, Request, Response, SendError, Stream, Unconnected};
 
 /// What the rest of the program cannot know of a cluster except through this.
@@ -111,6 +116,10 @@ pub enum LookError {
         port: u16,
         reason: String,
     },
+    #[error(
+        "{object} is still there {seconds} s after it was deleted; `kubectl get` shows its finalizers"
+    )]
+    Stays { object: String, seconds: u64 },
     #[error("the bus cannot be read: {0}")]
     Bus(String),
     #[error("the answer of {service} cannot be read: {reason}")]
@@ -200,6 +209,12 @@ impl Cluster {
             Some(tag) => format!("{attempt}-{tag}"),
             None => attempt.to_string(),
         }
+    }
+
+    /// The image that runs the program in pods.
+    #[must_use]
+    pub fn image(&self) -> &str {
+        self.host.image()
     }
 
     /// Why the bus cannot be read at all; `None` while it can, or may be soon.
