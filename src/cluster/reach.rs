@@ -221,15 +221,22 @@ async fn talk(
     request: &Request,
 ) -> Result<Response, SendError> {
     let lost = |error: std::io::Error| SendError::AnswerLost(error.to_string());
-    stream
-        .write_all(&encode(service, request))
-        .await
-        .map_err(lost)?;
-    stream.flush().await.map_err(lost)?;
+    let bytes = encode(service, request);
+    let written = async {
+        stream.write_all(&bytes).await?;
+        stream.flush().await
+    };
+    // A server may answer and close before it has read everything: its answer is still there to be read.
+    let cut_short = written.await.err();
     let mut raw = Vec::new();
     let mut chunk = vec![0; 16 << 10];
     loop {
-        let length = stream.read(&mut chunk).await.map_err(lost)?;
+        let length = match (stream.read(&mut chunk).await, &cut_short) {
+            (Ok(0) | Err(_), Some(error)) if raw.is_empty() => {
+                return Err(SendError::AnswerLost(error.to_string()));
+            }
+            (read, _) => read.map_err(lost)?,
+        };
         if request.lose_answer && length > 0 {
             return Err(SendError::AnswerLost(
                 "the client closed before it read the answer".to_owned(),
@@ -366,7 +373,7 @@ mod tests {
         answer: &'static [u8],
         refused: Option<&'static str>,
     ) -> Result<Response, SendError> {
-        let (near, mut far) = tokio::io::duplex(64);
+        let (near, mut far) = tokio::io::duplex(4096);
         tokio::spawn(async move {
             let mut head = vec![0; 8];
             let _ = far.read_exact(&mut head).await;

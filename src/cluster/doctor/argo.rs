@@ -87,7 +87,7 @@ struct Controller {
 
 impl Controller {
     fn of(deployment: &Deployment, image: &str, word: Option<&str>) -> Option<Self> {
-        let template = deployment.spec.as_ref()?.template.spec.as_ref()?;
+        let template = deployment.spec.template.spec.as_ref()?;
         let container = template.containers.iter().find(|container| {
             let known = container.image.as_deref().unwrap_or_default();
             known.contains(image)
