@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, and the exit codes.
 
 mod argo;
+mod author;
 pub mod cluster;
 mod doctor;
 pub mod exit;
@@ -9,6 +10,7 @@ mod inspect;
 mod learn;
 pub mod place;
 mod prepare;
+mod progress;
 mod run;
 mod screen;
 mod start;
@@ -93,6 +95,10 @@ enum Command {
 enum LabCommand {
     /// Prove labs: every wrong fix fails for its reason, and the solution passes
     Test(run::TestArgs),
+    /// Write a small lab that runs and proves itself, to be changed
+    New(author::NewArgs),
+    /// Print the JSON Schema of lab files
+    Schema,
 }
 
 /// Runs the program with its arguments (the first is its name) and answers its exit code.
@@ -162,6 +168,8 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Doctor(args)) => doctor::run(place, args).await,
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
+        Some(Command::Lab(LabCommand::New(args))) => author::new(args),
+        Some(Command::Lab(LabCommand::Schema)) => author::print_schema(),
         Some(Command::Cluster(command)) => cluster::run(place, command).await,
         Some(Command::Argo(command)) => argo::run(command).await,
         // Handled before a runtime was made.

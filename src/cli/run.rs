@@ -1,20 +1,17 @@
 //! `eventlab run`: labs without a screen, with the reference solutions. `eventlab lab test`: every wrong fix as well.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use serde_json::json;
-
 use super::exit::{Exit, Failure};
 use super::place::Place;
+use super::progress::Printer;
 use super::start;
-use crate::evidence::Outcome;
 use crate::lab::{Catalog, GUIDE, Lab};
-use crate::runner::autopilot::{self, Played, Progress, StageEnd, Tries};
+use crate::runner::autopilot::{self, Played, Progress, Tries};
 use crate::runner::work::Patience;
+use clap::{Args, ValueEnum};
 
 /// Waiting longer than this for a gate or a row is "could not see".
 const PATIENCE: Patience = Patience {
@@ -114,15 +111,16 @@ async fn play(
     let mut started = start::session(place, &folder, catalog, PATIENCE).await?;
     let mut total = Played::default();
     let mut interrupted = false;
+    let mut printer = Printer::new(format);
     for lab in &labs {
-        let mut print = |progress: Progress| print_progress(&progress, format);
+        let mut print = |progress: Progress| printer.progress(&progress);
         let played = tokio::select! {
             played = autopilot::play(&mut started.driver, lab, tries, &mut print) => played.map_err(Failure::environment),
             () = interrupt() => { interrupted = true; break; }
         };
         match played {
             Ok(played) => {
-                print_lab(lab, &played, format);
+                printer.lab(lab, &played);
                 total.refuted.extend(played.refuted);
                 total.unproven.extend(played.unproven);
                 total.environment |= played.environment;
@@ -134,6 +132,7 @@ async fn play(
         }
     }
     started.stop().await;
+    printer.finish();
     Ok(exit_of(&total, interrupted))
 }
 
@@ -152,104 +151,5 @@ fn exit_of(played: &Played, interrupted: bool) -> Exit {
 async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
-    }
-}
-
-fn outcome_of(end: &StageEnd) -> (Outcome, Vec<String>) {
-    match end {
-        StageEnd::Passed => (Outcome::Proven, Vec::new()),
-        StageEnd::Failed(texts) => (Outcome::Refuted, texts.clone()),
-        StageEnd::Unproven { reasons, .. } => (Outcome::Unproven, reasons.clone()),
-    }
-}
-
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Proven => "proven",
-        Outcome::Refuted => "refuted",
-        Outcome::Unproven => "unproven",
-    }
-}
-
-/// A reader that went away ends the output, not the run.
-fn line(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
-
-fn print_progress(progress: &Progress, format: Format) {
-    match (progress, format) {
-        (
-            Progress::Stage {
-                lab,
-                number,
-                of,
-                stage,
-                title,
-                end,
-            },
-            Format::Text,
-        ) => {
-            let (outcome, texts) = outcome_of(end);
-            line(&format!(
-                "{lab} {number}/{of} {stage}: {}: {title}",
-                word(outcome)
-            ));
-            for text in texts {
-                line(&format!("    {text}"));
-            }
-        }
-        (
-            Progress::Stage {
-                lab,
-                number,
-                of,
-                stage,
-                title,
-                end,
-            },
-            Format::Json,
-        ) => {
-            let (outcome, texts) = outcome_of(end);
-            line(&json!({"lab": lab, "stage": stage, "number": number, "of": of, "title": title, "outcome": word(outcome), "because": texts}).to_string());
-        }
-        (
-            Progress::WrongFix {
-                lab,
-                name,
-                why,
-                end,
-            },
-            Format::Text,
-        ) => match end {
-            Ok(()) => line(&format!("{lab} wrong fix {name}: fails as it must: {why}")),
-            Err(text) => line(&format!(
-                "{lab} wrong fix {name}: DOES NOT FAIL AS IT MUST: {text}"
-            )),
-        },
-        (
-            Progress::WrongFix {
-                lab,
-                name,
-                why,
-                end,
-            },
-            Format::Json,
-        ) => {
-            line(&json!({"lab": lab, "wrong-fix": name, "why": why, "fails-as-it-must": end.is_ok(), "because": end.as_ref().err()}).to_string());
-        }
-    }
-}
-
-fn print_lab(lab: &Lab, played: &Played, format: Format) {
-    let outcome = if played.proven() {
-        "proven"
-    } else if played.refuted.is_empty() {
-        "unproven"
-    } else {
-        "refuted"
-    };
-    match format {
-        Format::Text => line(&format!("{}: {outcome}", lab.name)),
-        Format::Json => line(&json!({"lab": lab.name, "outcome": outcome, "refuted": played.refuted, "unproven": played.unproven}).to_string()),
     }
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fact::{Fact, Observation};
@@ -12,7 +13,9 @@ use super::layer::Layer;
 use super::verdict::{Occasion, Outcome, Verdict};
 
 /// A right of a service account of the lab's namespace, as an access review asks for it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct Right {
     /// Name of the service account.

@@ -1,11 +1,15 @@
 //! The layers of the path, in order, and what may be said about a probe at one of them.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 /// A layer of the path; the order is the order of the path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
     /// The consumer existed when the message was stored.
@@ -73,7 +77,7 @@ impl fmt::Display for Layer {
 }
 
 /// Why a layer stopped an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// ready: the message was stored before the consumer existed.
@@ -113,6 +117,35 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// The layer that can stop an event for this reason.
+    #[must_use]
+    pub fn layer(self) -> Layer {
+        match self {
+            Reason::NotSubscribed => Layer::Ready,
+            Reason::WrongMethod
+            | Reason::NoSuchEndpoint
+            | Reason::Unauthorized
+            | Reason::BadBody
+            | Reason::PublishFailed => Layer::Intake,
+            Reason::SourceFilter => Layer::Bus,
+            Reason::MissingPath | Reason::Mismatch | Reason::BadPattern | Reason::FilterError => {
+                Layer::Filter
+            }
+            Reason::Forbidden | Reason::AlreadyExists | Reason::TriggerFailed => Layer::Submit,
+            Reason::WorkflowFailed | Reason::WorkflowError => Layer::Run,
+            Reason::Duplicate | Reason::Conflict | Reason::NoEffect => Layer::Effect,
+        }
+    }
+
+    /// The reason as a lab file writes it.
+    #[must_use]
+    pub fn code(self) -> String {
+        serde_json::to_value(self)
+            .ok()
+            .and_then(|value| value.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+
     /// The reason in a few words, as a cell shows it.
     #[must_use]
     pub fn text(self) -> &'static str {
@@ -193,23 +226,36 @@ impl fmt::Display for Fate {
     }
 }
 
-/// The written form of a [`Fate`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
+impl JsonSchema for Fate {
+    fn schema_name() -> Cow<'static, str> {
+        "Fate".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        FateText::json_schema(generator)
+    }
+}
+
+/// The written form of a [`Fate`]: `applied`, `{stops: LAYER, reason: REASON}` or `{run-stops: REASON}`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "a fate is `applied`, {stops: LAYER, reason: REASON} or {run-stops: REASON}, with the names of `eventlab lab schema`"
+)]
 enum FateText {
     Word(String),
     Stops(StopsText),
     RunStops(RunStopsText),
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StopsText {
     stops: Layer,
     reason: Reason,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RunStopsText {
     #[serde(rename = "run-stops")]

@@ -3,13 +3,15 @@
 //! A folder holds `labs/*.yaml` and `manifests/`, or lab files beside `manifests/`; what it does not hold is taken from
 //! the compiled-in set, so that an author's lab can use the base manifests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::bundled;
+use super::faults::Faults;
 use super::format::Lab;
 use super::lint;
+use crate::cluster::Manifest;
 
 /// A lab file or manifest may be this long.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -54,6 +56,24 @@ pub enum LabError {
     Format { file: String, message: String },
     #[error("lab file {file}: {}", findings.join("; "))]
     Lint { file: String, findings: Vec<String> },
+    #[error("{first} and {second} are both labs named `{name}`; rename one")]
+    TwiceNamed {
+        name: String,
+        first: String,
+        second: String,
+    },
+    #[error(
+        "{first} and {second} both have the event `{event}`; each lab needs one of its own, since consumers outlive Sensors"
+    )]
+    TwiceEvent {
+        event: String,
+        first: String,
+        second: String,
+    },
+    #[error(
+        "there are no lab files in {dir}: they are DIR/labs/*.yaml, `eventlab lab new NAME` writes one"
+    )]
+    Empty { dir: PathBuf },
     #[error("there is no lab named `{name}`; `eventlab list` names them")]
     Unknown { name: String },
     #[error("the lab `{name}` is not there yet; `eventlab list` shows which are")]
@@ -67,7 +87,14 @@ pub enum LabError {
 pub struct Catalog {
     labs: Arc<[Lab]>,
     manifests: BTreeMap<String, String>,
+    /// The lab files as they were read, by file name, in course order.
+    files: Arc<[(String, Lab)]>,
+    /// The manifests that were read, without those that were made for a fault.
+    read: Arc<BTreeMap<String, String>>,
 }
+
+/// The seed of a catalog that was not asked for one.
+const FIRST_SEED: u32 = 1;
 
 impl Catalog {
     /// The labs that are compiled in.
@@ -106,30 +133,121 @@ impl Catalog {
             }
             files.push((relative_name(&lab_dir, &path), read_bounded(&path)?));
         }
-        Self::from_files(files.into_iter(), manifests)
+        if files.is_empty() {
+            return Err(LabError::Empty {
+                dir: dir.to_owned(),
+            });
+        }
+        let catalog = Self::from_files(files.into_iter(), manifests)?;
+        catalog.check_manifests()?;
+        catalog.check_faults()?;
+        Ok(catalog)
     }
 
     fn from_files(
         files: impl Iterator<Item = (String, String)>,
         manifests: BTreeMap<String, String>,
     ) -> Result<Self, LabError> {
-        let mut labs = Vec::new();
+        let mut read: Vec<(String, Lab)> = Vec::new();
         for (file, text) in files {
             let lab: Lab = serde_yaml::from_str(&text).map_err(|error| LabError::Format {
                 file: file.clone(),
                 message: error.to_string(),
             })?;
-            let findings = lint::lint(&lab, &manifests);
-            if !findings.is_empty() {
-                return Err(LabError::Lint { file, findings });
-            }
-            labs.push(lab);
+            refuse_twins(&read, &file, &lab)?;
+            read.push((file, lab));
         }
-        labs.sort_by_key(|lab| (position(&lab.name, lab.intro), lab.name.clone()));
+        read.sort_by_key(|(_, lab)| (position(&lab.name, lab.intro), lab.name.clone()));
+        let unseeded = Self {
+            labs: Arc::new([]),
+            manifests: BTreeMap::new(),
+            files: read.into(),
+            read: Arc::new(manifests),
+        };
+        unseeded.seeded(&|_| FIRST_SEED)
+    }
+
+    /// The same labs, with the faults that these seeds draw.
+    ///
+    /// # Errors
+    /// A lab that does not hold with its fault.
+    pub fn seeded(&self, seed_of: &dyn Fn(&str) -> u32) -> Result<Self, LabError> {
+        let mut labs = Vec::new();
+        let mut manifests = (*self.read).clone();
+        for (file, lab) in &*self.files {
+            let (lab, made) = self.drawn(file, lab, seed_of(&lab.name))?;
+            labs.push(lab);
+            manifests.extend(made);
+        }
         Ok(Self {
             labs: labs.into(),
             manifests,
+            files: Arc::clone(&self.files),
+            read: Arc::clone(&self.read),
         })
+    }
+
+    /// A lab with the fault of a seed, if it draws one; it holds then.
+    fn drawn(
+        &self,
+        file: &str,
+        lab: &Lab,
+        seed: u32,
+    ) -> Result<(Lab, Vec<(String, String)>), LabError> {
+        let refused = |findings: Vec<String>| LabError::Lint {
+            file: file.to_owned(),
+            findings,
+        };
+        let (lab, made) =
+            Faults::draw(lab, seed, &self.read).map_err(|text| refused(vec![text]))?;
+        let findings = if made.is_empty() {
+            lint::lint(&lab, &self.read)
+        } else {
+            let mut all = (*self.read).clone();
+            all.extend(made.iter().cloned());
+            lint::lint(&lab, &all)
+        };
+        if findings.is_empty() {
+            Ok((lab, made))
+        } else {
+            Err(refused(findings))
+        }
+    }
+
+    /// Whether every fault of every lab holds, drawn or not.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn check_faults(&self) -> Result<(), LabError> {
+        for (file, lab) in &*self.files {
+            for (seed, _) in lab.faults.iter().flat_map(Faults::seeds) {
+                self.drawn(file, lab, seed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the manifests that stages apply, and the solutions, are manifests at all.
+    fn check_manifests(&self) -> Result<(), LabError> {
+        for (file, lab) in &*self.files {
+            let mut findings = BTreeSet::new();
+            let solutions = lab.stages.iter().filter_map(|stage| stage.fix.as_ref());
+            let applied = lab.stages.iter().flat_map(|stage| &stage.apply);
+            for manifest in applied.chain(solutions.map(|fix| &fix.solution)) {
+                if let Some(text) = self.read.get(manifest)
+                    && let Err(error) = Manifest::read(&format!("manifest {manifest}"), text)
+                {
+                    findings.insert(error.to_string());
+                }
+            }
+            if !findings.is_empty() {
+                return Err(LabError::Lint {
+                    file: file.clone(),
+                    findings: findings.into_iter().collect(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The labs in course order, the intro first.
@@ -166,6 +284,28 @@ impl Catalog {
                 file: file.to_owned(),
             })
     }
+}
+
+/// Two labs of one name, or on one event, would take each other's evidence.
+fn refuse_twins(read: &[(String, Lab)], file: &str, lab: &Lab) -> Result<(), LabError> {
+    for (other, known) in read {
+        let (first, second) = (other.clone(), file.to_owned());
+        if known.name == lab.name {
+            return Err(LabError::TwiceNamed {
+                name: lab.name.clone(),
+                first,
+                second,
+            });
+        }
+        if known.event == lab.event {
+            return Err(LabError::TwiceEvent {
+                event: lab.event.clone(),
+                first,
+                second,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn position(name: &str, intro: bool) -> usize {

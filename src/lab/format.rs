@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use super::faults::{Change, Fault, FaultWrongFix, Faults};
 use crate::evidence::{AccessExpectation, Fate, Layer, Right};
 
 /// One topic, one file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Lab {
     pub name: String,
@@ -30,10 +32,24 @@ pub struct Lab {
     pub intro: bool,
     pub links: Vec<Link>,
     pub stages: Vec<Stage>,
+    /// Things of which one is broken, drawn by a seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
+    /// What was drawn; never part of a file.
+    #[serde(skip)]
+    pub drawn: Option<Drawn>,
+}
+
+/// The fault of a lab that was drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    pub seed: u32,
+    pub fault: String,
+    pub layer: Layer,
 }
 
 /// The official page or source behind a topic.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub title: String,
@@ -41,7 +57,7 @@ pub struct Link {
 }
 
 /// What a stage is for the learner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StageKind {
     Read,
@@ -55,7 +71,7 @@ pub enum StageKind {
 }
 
 /// A numbered step of a lab. What it does, in this order: apply, before, gate, send the probes, review access, judge.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stage {
     pub name: String,
@@ -77,6 +93,9 @@ pub struct Stage {
     pub gate_fails: Option<String>,
     #[serde(default)]
     pub probes: Vec<Probe>,
+    /// Nothing is judged: what becomes of the probes is recorded, whatever it is, also where the gate fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observe: bool,
     /// Rights of service accounts, reviewed after the probes.
     #[serde(default)]
     pub access: Vec<AccessCheck>,
@@ -95,7 +114,7 @@ pub struct Stage {
 }
 
 /// Whether the gate must be open before the probes are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateMode {
     /// Nothing is waited for.
@@ -112,7 +131,7 @@ pub enum GateMode {
 }
 
 /// Something done to the cluster before the probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Deletes the Sensor's pod and does not wait for its successor.
@@ -122,7 +141,7 @@ pub enum Action {
 }
 
 /// How the client reads the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     #[default]
@@ -132,7 +151,7 @@ pub enum Answer {
 }
 
 /// One HTTP request that a stage sends.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Probe {
     pub name: String,
@@ -160,7 +179,7 @@ fn post() -> String {
 }
 
 /// What an access review must answer about a service account of the lab's namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessCheck {
     pub account: String,
@@ -190,7 +209,7 @@ impl AccessCheck {
 }
 
 /// A probe of another stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeName {
     pub stage: String,
@@ -198,7 +217,7 @@ pub struct ProbeName {
 }
 
 /// The manifest that the learner edits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Fix {
     /// File below `manifests/`, copied to the working copies; it is applied in place of the original from then on.
@@ -210,7 +229,7 @@ pub struct Fix {
 }
 
 /// A fix that must fail, and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WrongFix {
     pub name: String,
@@ -223,8 +242,11 @@ pub struct WrongFix {
 
 /// The reason a wrong fix must fail for: `{probe: NAME, observed: FATE}`, `{gate: REASON}` or
 /// `{access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "`fails` is {probe: NAME, observed: FATE}, {gate: REASON} or {access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}"
+)]
 pub enum Failure {
     /// A probe has this fate instead of the expected one.
     Probe(ProbeFailure),
@@ -235,7 +257,7 @@ pub enum Failure {
 }
 
 /// See [`Failure::Probe`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeFailure {
     pub probe: String,
@@ -243,34 +265,38 @@ pub struct ProbeFailure {
 }
 
 /// See [`Failure::Gate`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GateFailure {
     pub gate: String,
 }
 
 /// See [`Failure::Access`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessFailure {
     pub access: Right,
 }
 
 /// What the learner's report must name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReportTask {
     /// The stage and probe the report is about.
     pub stage: String,
     pub probe: String,
+    /// The layer at fault, where it is not the one that stops the probe: an event that should have been stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<Layer>,
     /// Causes to choose from; exactly one is right.
+    #[serde(default)]
     pub causes: Vec<Cause>,
     /// Things not proven, to choose from; each says whether it is really open.
     pub not_proven: Vec<OpenPoint>,
 }
 
 /// A cause to choose from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cause {
     pub text: String,
@@ -282,7 +308,7 @@ pub struct Cause {
 }
 
 /// Something that may not be proven by what was collected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct OpenPoint {
     pub text: String,
@@ -293,7 +319,7 @@ pub struct OpenPoint {
 }
 
 /// One row of the debrief.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DebriefRow {
     pub layer: Layer,

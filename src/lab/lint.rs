@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::format::{Failure, GateMode, Lab, Stage, StageKind, WrongFix};
+use super::format::{Failure, GateMode, Lab, Probe, Stage, StageKind, WrongFix};
+use crate::evidence::{Fate, Layer};
 
 /// Findings of a lab, one sentence each; empty when it holds.
 #[must_use]
@@ -17,6 +18,13 @@ pub fn lint(lab: &Lab, manifests: &BTreeMap<String, String>) -> Vec<String> {
     if lab.stages.is_empty() {
         findings.push("a lab needs at least one stage".to_owned());
     }
+    for cluster in &lab.clusters {
+        if !matches!(cluster.as_str(), "embedded" | "kubernetes") {
+            findings.push(format!(
+                "cluster `{cluster}` is unknown: write `embedded` or `kubernetes`"
+            ));
+        }
+    }
     let mut names = BTreeSet::new();
     for stage in &lab.stages {
         if !names.insert(stage.name.as_str()) {
@@ -29,7 +37,8 @@ pub fn lint(lab: &Lab, manifests: &BTreeMap<String, String>) -> Vec<String> {
     findings
 }
 
-fn is_label(name: &str) -> bool {
+/// Whether a word can name a lab, an event or a probe.
+pub(super) fn is_label(name: &str) -> bool {
     (1..=40).contains(&name.len())
         && name
             .bytes()
@@ -45,7 +54,7 @@ fn lint_stage(lab: &Lab, stage: &Stage, manifests: &BTreeMap<String, String>) ->
         .iter()
         .filter(|file| !manifests.contains_key(*file))
     {
-        findings.push(format!("there is no manifest `{file}`"));
+        findings.push(no_manifest(file, manifests));
     }
     let mut probes = BTreeSet::new();
     for probe in &stage.probes {
@@ -61,11 +70,74 @@ fn lint_stage(lab: &Lab, stage: &Stage, manifests: &BTreeMap<String, String>) ->
         if probe.body.len() > 4 << 20 {
             findings.push(format!("the body of probe `{}` is over 4 MiB", probe.name));
         }
+        lint_probe(probe, &mut findings);
+    }
+    if stage.observe && (stage.fix.is_some() || stage.probes.is_empty()) {
+        findings.push("`observe` needs probes, and has no place in a fix".to_owned());
     }
     lint_checks(lab, stage, &mut findings);
     lint_kind(lab, stage, &mut findings);
     lint_fix(stage, manifests, &mut findings);
     findings
+}
+
+/// Says that a manifest is not there, and what lies in its folder.
+fn no_manifest(file: &str, manifests: &BTreeMap<String, String>) -> String {
+    let Some((folder, _)) = file.rsplit_once('/') else {
+        return format!(
+            "there is no manifest `{file}`: it is named from manifests/ on, such as `base/eventbus.yaml`"
+        );
+    };
+    let there: Vec<&str> = manifests
+        .keys()
+        .filter_map(|known| known.strip_prefix(folder)?.strip_prefix('/'))
+        .take(8)
+        .collect();
+    if there.is_empty() {
+        format!("there is no manifest `{file}`, and no folder manifests/{folder}/")
+    } else {
+        format!(
+            "there is no manifest `{file}`; in manifests/{folder}/ there are {}",
+            there.join(", ")
+        )
+    }
+}
+
+/// A fate that no event can have would never be seen, however right everything is.
+fn lint_probe(probe: &Probe, findings: &mut Vec<String>) {
+    if let Some(why) = impossible(&probe.fate) {
+        findings.push(format!(
+            "probe `{}` has an impossible fate: {why}",
+            probe.name
+        ));
+    }
+    if probe.control
+        && probe
+            .fate
+            .stops_at()
+            .is_some_and(|layer| layer <= Layer::Filter)
+    {
+        findings.push(format!(
+            "probe `{}` is a control, which the filter accepts, and its fate is to be {}",
+            probe.name, probe.fate
+        ));
+    }
+}
+
+/// Why an event cannot have this fate.
+fn impossible(fate: &Fate) -> Option<String> {
+    let (layer, reason) = match fate {
+        Fate::Applied => return None,
+        Fate::Stopped { layer, reason } => (*layer, *reason),
+        Fate::AppliedButRunStopped { reason } => (Layer::Run, *reason),
+    };
+    (reason.layer() != layer).then(|| {
+        format!(
+            "`{}` is a reason of the {} layer, not of {layer}",
+            reason.code(),
+            reason.layer()
+        )
+    })
 }
 
 fn lint_checks(lab: &Lab, stage: &Stage, findings: &mut Vec<String>) {
@@ -166,7 +238,7 @@ fn lint_fix(stage: &Stage, manifests: &BTreeMap<String, String>, findings: &mut 
         .into_iter()
         .chain(fix.wrong.iter().map(|wrong| &wrong.manifest));
     for file in files.filter(|file| !manifests.contains_key(*file)) {
-        findings.push(format!("there is no manifest `{file}`"));
+        findings.push(no_manifest(file, manifests));
     }
     if fix.hints.is_empty() {
         findings.push("a fix needs hints".to_owned());
@@ -174,7 +246,14 @@ fn lint_fix(stage: &Stage, manifests: &BTreeMap<String, String>, findings: &mut 
     if fix.wrong.is_empty() {
         findings.push("a fix needs wrong fixes, so that its check is known to fail".to_owned());
     }
+    let mut names = BTreeSet::new();
     for wrong in &fix.wrong {
+        if !names.insert(wrong.name.as_str()) {
+            findings.push(format!("wrong fix `{}` is there twice", wrong.name));
+        }
+        if wrong.manifest == fix.solution {
+            findings.push(format!("wrong fix `{}` is the solution itself", wrong.name));
+        }
         lint_failure(stage, wrong, findings);
     }
 }
@@ -182,6 +261,12 @@ fn lint_fix(stage: &Stage, manifests: &BTreeMap<String, String>, findings: &mut 
 fn lint_failure(stage: &Stage, wrong: &WrongFix, findings: &mut Vec<String>) {
     match &wrong.fails {
         Failure::Probe(failure) => {
+            if let Some(why) = impossible(&failure.observed) {
+                findings.push(format!(
+                    "wrong fix `{}` is to end in an impossible fate: {why}",
+                    wrong.name
+                ));
+            }
             match stage
                 .probes
                 .iter()

@@ -4,10 +4,16 @@
 
 mod bundled;
 pub mod catalog;
+pub mod faults;
 pub mod format;
 mod lint;
+mod schema;
+mod skeleton;
 
 pub use catalog::{COURSE, Catalog, GUIDE, LabError};
+pub use schema::schema;
+pub use skeleton::skeleton;
+
 pub use format::{
     AccessCheck, Action, Failure, Fix, GateMode, Lab, Probe, Stage, StageKind, WrongFix,
 };

@@ -1,9 +1,10 @@
 //! Plays a lab without a learner: predictions and reports from the truth, fixes from the lab's own files.
 
 use super::driver::{Driver, DriverError};
+use crate::evidence::journal::Judgement;
 use crate::evidence::{Layer, Row};
 use crate::lab::{Failure, Lab, Stage, StageKind, WrongFix};
-use crate::session::{Message, StageFailure, StagePhase};
+use crate::session::{Message, OpenReason, StageFailure, StagePhase};
 
 /// Which fixes are tried before the solution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +21,45 @@ pub enum Tries {
 #[derive(Clone, Debug, PartialEq)]
 pub enum StageEnd {
     Passed,
-    Failed(Vec<String>),
-    /// Could not see; `environment` when it could not look at all.
-    Unproven {
-        reasons: Vec<String>,
-        environment: bool,
-    },
+    Failed(Vec<StageFailure>),
+    /// Could not see; some of the reasons may be of the environment: it could not look at all.
+    Unproven(Vec<OpenReason>),
+}
+
+/// How a wrong fix went.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WrongEnd {
+    /// It failed, and for its own reason.
+    AsItMust,
+    Passes,
+    OtherReason(Vec<StageFailure>),
+    Unproven(Vec<OpenReason>),
+    /// The stage came to no end.
+    Stuck(String),
+}
+
+impl WrongEnd {
+    /// What is wrong with it, in a sentence; `None` when it failed as it must.
+    #[must_use]
+    pub fn complaint(&self) -> Option<String> {
+        match self {
+            WrongEnd::AsItMust => None,
+            WrongEnd::Passes => Some("passes, and must fail".to_owned()),
+            WrongEnd::OtherReason(failures) => Some(format!(
+                "fails for another reason: {}",
+                joined(failures.iter().map(|failure| failure.text.as_str()))
+            )),
+            WrongEnd::Unproven(reasons) => Some(format!(
+                "stays unproven: {}",
+                joined(reasons.iter().map(|reason| reason.text.as_str()))
+            )),
+            WrongEnd::Stuck(text) => Some(format!("comes to no end: {text}")),
+        }
+    }
+}
+
+fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    texts.collect::<Vec<_>>().join("; ")
 }
 
 /// A report of progress.
@@ -37,13 +71,20 @@ pub enum Progress {
         of: usize,
         stage: String,
         title: String,
+        /// The stage only looks; nothing is judged.
+        observe: bool,
         end: StageEnd,
+        /// Every check of the stage.
+        judgements: Vec<Judgement>,
     },
     WrongFix {
         lab: String,
+        stage: String,
         name: String,
         why: String,
-        end: Result<(), String>,
+        /// How it must fail.
+        wanted: Failure,
+        end: WrongEnd,
     },
 }
 
@@ -83,20 +124,21 @@ pub async fn play(
             of: lab.stages.len(),
             stage: stage.name.clone(),
             title: stage.title.clone(),
+            observe: stage.observe,
             end: end.clone(),
+            judgements: judged(driver, &stage),
         });
         match end {
             StageEnd::Passed => {}
             StageEnd::Failed(failures) => {
-                played.refuted.extend(failures);
+                let texts = failures.into_iter().map(|failure| failure.text);
+                played.refuted.extend(texts);
                 return Ok(played);
             }
-            StageEnd::Unproven {
-                reasons,
-                environment,
-            } => {
-                played.unproven.extend(reasons);
-                played.environment |= environment;
+            StageEnd::Unproven(reasons) => {
+                played.environment |= reasons.iter().any(|reason| reason.environment);
+                let texts = reasons.into_iter().map(|reason| reason.text);
+                played.unproven.extend(texts);
                 return Ok(played);
             }
         }
@@ -105,6 +147,17 @@ pub async fn play(
         }
     }
     Ok(played)
+}
+
+/// The judgements of a stage, while the session still stands there.
+fn judged(driver: &Driver, stage: &Stage) -> Vec<Judgement> {
+    let state = driver.state();
+    let here = state.stage().is_some_and(|here| here.name == stage.name);
+    if here {
+        state.judgements().to_vec()
+    } else {
+        Vec::new()
+    }
 }
 
 /// Goes to the lab's first stage, or stays where a session that was cut off stands in it.
@@ -148,15 +201,18 @@ async fn play_stage(
         StageKind::Fix => {
             for wrong in chosen(stage, tries) {
                 let end = try_wrong(driver, stage, wrong).await?;
-                if let Err(text) = &end {
-                    played
-                        .refuted
-                        .push(format!("wrong fix `{}`: {text}", wrong.name));
+                if let Some(text) = end.complaint() {
+                    played.refuted.push(format!(
+                        "stage `{}`, wrong fix `{}`: {text}",
+                        stage.name, wrong.name
+                    ));
                 }
                 report(Progress::WrongFix {
                     lab: lab.name.clone(),
+                    stage: stage.name.clone(),
                     name: wrong.name.clone(),
                     why: wrong.why.clone(),
+                    wanted: wrong.fails.clone(),
                     end,
                 });
             }
@@ -182,37 +238,35 @@ async fn play_stage(
 /// A stage that was left has passed; one without work is left by the same key that passes it.
 fn end_of(driver: &Driver, stage: &Stage) -> StageEnd {
     let state = driver.state();
+    let open = |text: String, environment: bool| {
+        StageEnd::Unproven(vec![OpenReason {
+            probe: None,
+            reason: "session".to_owned(),
+            text,
+            environment,
+        }])
+    };
     if !state.drift().is_empty() {
         let text = state.drift().join("; ");
-        return StageEnd::Unproven {
-            reasons: vec![format!("the cluster differs from this session: {text}")],
-            environment: true,
-        };
+        return open(
+            format!("the cluster differs from this session: {text}"),
+            true,
+        );
     }
     if state.stage().is_none_or(|here| here.name != stage.name) {
         return StageEnd::Passed;
     }
     match state.phase() {
         StagePhase::Passed => StageEnd::Passed,
-        StagePhase::Failed { failures } => StageEnd::Failed(
-            failures
-                .iter()
-                .map(|failure| failure.text.clone())
-                .collect(),
-        ),
-        StagePhase::Unproven { reasons } => StageEnd::Unproven {
-            reasons: reasons.iter().map(|reason| reason.text.clone()).collect(),
-            environment: reasons.iter().any(|reason| reason.environment),
-        },
+        StagePhase::Failed { failures } => StageEnd::Failed(failures.clone()),
+        StagePhase::Unproven { reasons } => StageEnd::Unproven(reasons.clone()),
         StagePhase::Fresh if state.finished() => StageEnd::Passed,
-        other => StageEnd::Unproven {
-            reasons: vec![
-                state
-                    .notice()
-                    .map_or_else(|| format!("the stage stands at {other:?}"), str::to_owned),
-            ],
-            environment: false,
-        },
+        other => open(
+            state
+                .notice()
+                .map_or_else(|| format!("the stage stands at {other:?}"), str::to_owned),
+            false,
+        ),
     }
 }
 
@@ -249,12 +303,13 @@ fn claim(driver: &mut Driver, stage: &Stage) -> Result<(), DriverError> {
         .find(|row| row.probe == task.probe)
         .cloned()
         .unwrap_or_else(|| Row::blank(&task.probe));
-    let layer = row.first_failing();
+    let layer = task.layer.or_else(|| row.first_failing());
     let fact = row
         .cell(layer.unwrap_or(Layer::Effect))
         .facts
         .first()
         .copied()
+        .or_else(|| row.facts().first().copied())
         .unwrap_or_default();
     let cause = task
         .causes
@@ -300,7 +355,7 @@ async fn try_wrong(
     driver: &mut Driver,
     stage: &Stage,
     wrong: &WrongFix,
-) -> Result<Result<(), String>, DriverError> {
+) -> Result<WrongEnd, DriverError> {
     if let Some(fix) = &stage.fix {
         edit(driver, &fix.manifest, &wrong.manifest)?;
     }
@@ -310,40 +365,18 @@ async fn try_wrong(
         StagePhase::Failed { failures }
             if failures.iter().any(|failure| failure.is(&wrong.fails)) =>
         {
-            Ok(())
+            WrongEnd::AsItMust
         }
-        StagePhase::Failed { failures } => Err(format!(
-            "fails for another reason than {}: {}",
-            wanted(&wrong.fails),
-            texts(failures)
-        )),
-        StagePhase::Passed => Err(format!("passes, and must fail: {}", wrong.why)),
-        StagePhase::Unproven { reasons } => Err(format!(
-            "stays unproven: {}",
-            reasons
-                .iter()
-                .map(|reason| reason.text.as_str())
-                .collect::<Vec<_>>()
-                .join("; ")
-        )),
-        other => Err(format!("ends at {other:?}")),
+        StagePhase::Failed { failures } => WrongEnd::OtherReason(failures.clone()),
+        StagePhase::Passed => WrongEnd::Passes,
+        StagePhase::Unproven { reasons } => WrongEnd::Unproven(reasons.clone()),
+        other => WrongEnd::Stuck(
+            driver
+                .state()
+                .notice()
+                .map_or_else(|| format!("the stage stands at {other:?}"), str::to_owned),
+        ),
     })
-}
-
-fn texts(failures: &[StageFailure]) -> String {
-    failures
-        .iter()
-        .map(|failure| format!("{} ({:?})", failure.text, failure.observed))
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
-fn wanted(failure: &Failure) -> String {
-    match failure {
-        Failure::Probe(probe) => format!("{} being {:?}", probe.probe, probe.observed),
-        Failure::Gate(gate) => format!("gate {}", gate.gate),
-        Failure::Access(access) => format!("access to {}", access.access),
-    }
 }
 
 /// Puts a file of the lab in the place of the working copy.

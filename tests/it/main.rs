@@ -12,6 +12,7 @@ mod api_support;
 mod api_tables;
 mod api_watch;
 mod architecture;
+mod author;
 mod bus;
 mod bus_pod;
 mod cluster_access;

@@ -54,6 +54,7 @@ pub(crate) fn stage(name: &str, kind: StageKind) -> Stage {
         gate: GateMode::None,
         gate_fails: None,
         probes: Vec::new(),
+        observe: false,
         access: Vec::new(),
         not_repeated: Vec::new(),
         predicts: None,
@@ -76,6 +77,8 @@ fn lab(name: &str, stages: Vec<Stage>) -> Lab {
         intro: name == "first-order",
         links: Vec::new(),
         stages,
+        faults: None,
+        drawn: None,
     }
 }
 
@@ -93,6 +96,7 @@ fn report_task() -> ReportTask {
     ReportTask {
         stage: "send".to_owned(),
         probe: "flat".to_owned(),
+        layer: None,
         causes: vec![
             Cause {
                 text: "the path does not exist".to_owned(),

@@ -1,0 +1,228 @@
+//! What `eventlab run` and `lab test` print while labs are played.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use super::run::Format;
+use crate::evidence::{Fate, Outcome};
+use crate::lab::{Failure, Lab};
+use crate::runner::autopilot::{Played, Progress, StageEnd, WrongEnd};
+use crate::session::{OpenReason, StageFailure};
+
+/// Prints progress in one format.
+pub struct Printer {
+    format: Format,
+}
+
+/// A reader that went away ends the output, not the run.
+fn line(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Proven => "proven",
+        Outcome::Refuted => "refuted",
+        Outcome::Unproven => "unproven",
+    }
+}
+
+fn stage_word(end: &StageEnd, observe: bool) -> &'static str {
+    match end {
+        StageEnd::Passed if observe => "observed",
+        StageEnd::Passed => word(Outcome::Proven),
+        StageEnd::Failed(_) => word(Outcome::Refuted),
+        StageEnd::Unproven(_) => word(Outcome::Unproven),
+    }
+}
+
+impl Printer {
+    /// A printer for this format.
+    #[must_use]
+    pub fn new(format: Format) -> Self {
+        Self { format }
+    }
+
+    /// Prints one step.
+    pub fn progress(&mut self, progress: &Progress) {
+        match self.format {
+            Format::Text => text(progress),
+            Format::Json => line(&json(progress).to_string()),
+        }
+    }
+
+    /// Prints how a lab went.
+    pub fn lab(&mut self, lab: &Lab, played: &Played) {
+        let outcome = if played.proven() {
+            Outcome::Proven
+        } else if played.refuted.is_empty() {
+            Outcome::Unproven
+        } else {
+            Outcome::Refuted
+        };
+        match self.format {
+            Format::Text => line(&format!("{}: {}", title(lab), word(outcome))),
+            Format::Json => line(
+                &json!({
+                    "lab": lab.name,
+                    "seed": lab.drawn.as_ref().map(|drawn| drawn.seed),
+                    "outcome": word(outcome),
+                    "refuted": played.refuted,
+                    "unproven": played.unproven,
+                })
+                .to_string(),
+            ),
+        }
+    }
+
+    /// Ends the output.
+    pub fn finish(&mut self) {}
+}
+
+/// A lab's name, with its seed where it has one.
+fn title(lab: &Lab) -> String {
+    match &lab.drawn {
+        Some(drawn) => format!("{} (seed {})", lab.name, drawn.seed),
+        None => lab.name.clone(),
+    }
+}
+
+fn text(progress: &Progress) {
+    match progress {
+        Progress::Stage {
+            lab,
+            number,
+            of,
+            stage,
+            title,
+            observe,
+            end,
+            ..
+        } => {
+            let word = stage_word(end, *observe);
+            line(&format!("{lab} {number}/{of} {stage}: {word}: {title}"));
+            match end {
+                StageEnd::Passed => {}
+                StageEnd::Failed(failures) => failures.iter().for_each(failure),
+                StageEnd::Unproven(reasons) => reasons.iter().for_each(open),
+            }
+        }
+        Progress::WrongFix {
+            lab,
+            stage,
+            name,
+            why,
+            wanted,
+            end,
+        } => {
+            let Some(complaint) = end.complaint() else {
+                line(&format!("{lab} wrong fix {name}: fails as it must: {why}"));
+                return;
+            };
+            let short = complaint.split(':').next().unwrap_or_default().to_owned();
+            line(&format!(
+                "{lab} stage {stage}, wrong fix {name}: DOES NOT FAIL AS IT MUST: it {short}"
+            ));
+            line(&format!("    why it is wrong: {why}"));
+            line(&format!("    must fail with:  {}", wanted_text(wanted)));
+            match end {
+                WrongEnd::OtherReason(failures) => failures.iter().for_each(failure),
+                WrongEnd::Unproven(reasons) => reasons.iter().for_each(open),
+                WrongEnd::Stuck(text) => line(&format!("    {text}")),
+                WrongEnd::AsItMust | WrongEnd::Passes => {}
+            }
+        }
+    }
+}
+
+fn wanted_text(failure: &Failure) -> String {
+    match failure {
+        Failure::Probe(probe) => format!("probe {}, seen {}", probe.probe, probe.observed),
+        Failure::Gate(gate) => format!("gate {}", gate.gate),
+        Failure::Access(access) => format!("the right {}", access.access),
+    }
+}
+
+/// Expected against seen, each on a line of its own.
+fn failure(failure: &StageFailure) {
+    let fate = |fate: &Option<Fate>| {
+        fate.as_ref()
+            .map_or_else(|| "not settled".to_owned(), ToString::to_string)
+    };
+    match &failure.probe {
+        Some(probe) => {
+            line(&format!("    probe {probe}"));
+            line(&format!("        expected: {}", fate(&failure.expected)));
+            line(&format!("        seen:     {}", fate(&failure.observed)));
+            line(&format!("        because:  {}", failure.text));
+        }
+        None if failure.reason == StageFailure::FATE => line(&format!("    {}", failure.text)),
+        None => line(&format!("    gate {}: {}", failure.reason, failure.text)),
+    }
+}
+
+fn open(reason: &OpenReason) {
+    let about = match &reason.probe {
+        Some(probe) => format!("probe {probe} is not settled: "),
+        None => String::new(),
+    };
+    line(&format!("    {about}{}", reason.text));
+}
+
+fn json(progress: &Progress) -> Value {
+    match progress {
+        Progress::Stage {
+            lab,
+            number,
+            of,
+            stage,
+            title,
+            observe,
+            end,
+            judgements,
+        } => json!({
+            "lab": lab,
+            "stage": stage,
+            "number": number,
+            "of": of,
+            "title": title,
+            "outcome": stage_word(end, *observe),
+            "because": because(end),
+            "checks": judgements.iter().map(|one| json!({
+                "probe": one.probe,
+                "claim": one.verdict.claim,
+                "outcome": word(one.verdict.outcome),
+                "because": one.verdict.because,
+                "facts": one.verdict.facts,
+            })).collect::<Vec<_>>(),
+        }),
+        Progress::WrongFix {
+            lab,
+            stage,
+            name,
+            why,
+            wanted,
+            end,
+        } => json!({
+            "lab": lab,
+            "stage": stage,
+            "wrong-fix": name,
+            "why": why,
+            "must-fail-with": wanted_text(wanted),
+            "fails-as-it-must": *end == WrongEnd::AsItMust,
+            "because": end.complaint(),
+        }),
+    }
+}
+
+fn because(end: &StageEnd) -> Vec<&str> {
+    match end {
+        StageEnd::Passed => Vec::new(),
+        StageEnd::Failed(failures) => failures
+            .iter()
+            .map(|failure| failure.text.as_str())
+            .collect(),
+        StageEnd::Unproven(reasons) => reasons.iter().map(|reason| reason.text.as_str()).collect(),
+    }
+}
