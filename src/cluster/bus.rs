@@ -74,6 +74,22 @@ impl BusView {
             .collect())
     }
 
+    /// The message with a sequence, byte for byte.
+    ///
+    /// # Errors
+    /// [`LookError::Bus`].
+    pub async fn payload(&self, sequence: u64) -> Result<Option<Vec<u8>>, LookError> {
+        let stored = self
+            .bus
+            .messages(STREAM, sequence.saturating_sub(1), 1)
+            .await
+            .map_err(|error| LookError::Bus(error.to_string()))?;
+        Ok(stored
+            .into_iter()
+            .find(|message| message.sequence == sequence)
+            .map(|message| message.payload))
+    }
+
     /// The last sequence of the stream; 0 while it is empty or not there.
     ///
     /// # Errors

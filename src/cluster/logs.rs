@@ -49,6 +49,16 @@ impl Cluster {
     /// The receiver ends when the follower is dropped.
     #[must_use]
     pub fn follow_logs(&self, selector: &str) -> (LogFollower, mpsc::Receiver<LogLine>) {
+        self.follow_logs_since(selector, None)
+    }
+
+    /// As [`Cluster::follow_logs`], with the lines from a time on.
+    #[must_use]
+    pub fn follow_logs_since(
+        &self,
+        selector: &str,
+        since: Option<Timestamp>,
+    ) -> (LogFollower, mpsc::Receiver<LogLine>) {
         let (sender, receiver) = mpsc::channel(1024);
         let cancel = CancellationToken::new();
         let follow = Follow {
@@ -56,6 +66,7 @@ impl Cluster {
             namespace: self.namespace().to_owned(),
             sender,
             cancel: cancel.clone(),
+            since,
         };
         tokio::spawn(follow.pods(selector.to_owned()));
         (LogFollower { cancel }, receiver)
@@ -68,6 +79,7 @@ struct Follow {
     namespace: String,
     sender: mpsc::Sender<LogLine>,
     cancel: CancellationToken,
+    since: Option<Timestamp>,
 }
 
 impl Follow {
@@ -102,7 +114,10 @@ impl Follow {
 
     /// One container instance: reconnects until its log has ended, and goes on behind the last line it has handed on.
     async fn container(self, instance: ContainerInstance) {
-        let mut place = LogPlace::default();
+        let mut place = LogPlace {
+            from: self.since,
+            ..LogPlace::default()
+        };
         let mut source = Source::Follow;
         while !self.cancel.is_cancelled() {
             let read = self.read(&instance, source, &mut place).await;
@@ -211,6 +226,8 @@ enum Ended {
 /// How far a log was read, so that a new connection neither repeats nor leaves out.
 #[derive(Debug, Default)]
 struct LogPlace {
+    /// Lines from before are not wanted.
+    from: Option<Timestamp>,
     /// Time of the last line that was handed on.
     last: Option<Timestamp>,
     /// Lines with that time that were handed on.
@@ -226,7 +243,7 @@ impl LogPlace {
     fn resume(&mut self) -> Option<Timestamp> {
         self.to_skip = self.at_last;
         self.caught_up = self.last.is_none();
-        let last = self.last?;
+        let last = self.last.or(self.from)?;
         Timestamp::from_second(last.as_second()).ok()
     }
 

@@ -474,7 +474,7 @@ fn current_instance(input: &Input) -> Option<(&Value, (String, u32))> {
 }
 
 /// The level a pod's Sensor logs at: exactly `debug`, `info`, `warn`, `error`; anything else means info.
-fn log_level(pod: &Value) -> &'static str {
+pub(super) fn log_level(pod: &Value) -> &'static str {
     let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
     let environment = containers
         .and_then(|containers| {
