@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eventlab::embedded::bus::host::LocalConnector;
 use eventlab::embedded::bus::remote::RemoteConnector;
-use eventlab::embedded::bus::{Bus, BusError, ConnectBus, StreamConfig};
+use eventlab::embedded::bus::{Access, Bus, BusError, ConnectBus, StreamConfig};
 use eventlab::embedded::services::bus_service;
 
 use crate::service_pods::{GUARD, Pod, PodSpec, TestBus};
@@ -30,7 +30,9 @@ fn start(bus: &TestBus, auth: Option<&str>) -> Pod {
 
 async fn connect(pod: &Pod, secret: &str) -> Result<Arc<dyn Bus>, BusError> {
     let base = format!("http://{}", pod.address(bus_service::CLIENT_PORT).await);
-    RemoteConnector { base }.connect(URL, Some(secret)).await
+    RemoteConnector { base }
+        .connect(URL, &Access::password(secret))
+        .await
 }
 
 fn stream() -> StreamConfig {
@@ -40,6 +42,7 @@ fn stream() -> StreamConfig {
         max_messages: 10,
         max_age: GUARD,
         duplicate_window: GUARD,
+        ..StreamConfig::default()
     }
 }
 
@@ -58,12 +61,15 @@ async fn children_connect_with_the_password_of_the_accounts() {
     ));
     assert_eq!(connect(&pod, "wrong").await.err(), refused);
     let local = LocalConnector(Arc::clone(&bus.host));
-    assert_eq!(local.connect(URL, None).await.err(), refused);
-    local.connect(URL, Some("s3cret")).await.unwrap();
+    assert_eq!(local.connect(URL, &Access::default()).await.err(), refused);
+    local
+        .connect(URL, &Access::password("s3cret"))
+        .await
+        .unwrap();
     let elsewhere = local
         .connect(
             "nats://eventbus-other-js-svc.eventlab.svc:4222",
-            Some("s3cret"),
+            &Access::password("s3cret"),
         )
         .await;
     assert!(elsewhere.is_err());
@@ -81,7 +87,7 @@ async fn without_credentials_only_this_process_connects() {
     let pod = start(&bus, None);
     assert!(connect(&pod, "").await.is_err());
     LocalConnector(Arc::clone(&bus.host))
-        .connect(URL, None)
+        .connect(URL, &Access::default())
         .await
         .unwrap();
 }
@@ -92,7 +98,7 @@ async fn a_killed_pod_loses_its_connections_and_keeps_its_data() {
     let mut pod = start(&bus, Some(AUTH));
     let remote = connect(&pod, "s3cret").await.unwrap();
     let local = LocalConnector(Arc::clone(&bus.host))
-        .connect(URL, Some("s3cret"))
+        .connect(URL, &Access::password("s3cret"))
         .await
         .unwrap();
     remote.ensure_stream(stream()).await.unwrap();

@@ -29,6 +29,7 @@ mod kubectl;
 mod lab_files;
 mod labs;
 mod ledger;
+mod nats_support;
 mod node_addresses;
 mod node_children;
 mod node_pods;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eventlab::embedded::bus::{Bus, BusConnector, BusError, ConnectBus};
+use eventlab::embedded::bus::{Access, Bus, BusConnector, BusError, ConnectBus};
 use eventlab::embedded::node::images::Services;
 use eventlab::embedded::node::process::{Service, ServiceContext};
 use eventlab::embedded::node::{BackOff, Node, NodeConfig, NodeHandle};
@@ -33,7 +33,7 @@ impl ConnectBus for NoBus {
     fn connect<'a>(
         &'a self,
         _url: &'a str,
-        _credentials: Option<&'a str>,
+        _credentials: &'a Access,
     ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>> {
         Box::pin(async { Err(BusError::Closed) })
     }

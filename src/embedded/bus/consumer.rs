@@ -98,15 +98,15 @@ impl Consumer {
         WaitGuard(Arc::clone(&self.waiting))
     }
 
-    /// The state as `/jsz` shows it; `num_pending` is known by the stream.
-    pub(super) fn info(&self, num_pending: u64) -> ConsumerInfo {
+    /// The state as `/jsz` shows it; the stream knows `num_pending` and the first message that was its to deliver.
+    pub(super) fn info(&self, num_pending: u64, first: Option<u64>) -> ConsumerInfo {
         ConsumerInfo {
             durable: self.config.durable.clone(),
             filter_subject: self.config.filter_subject.clone(),
             created: self.created,
             created_at_sequence: self.created_at_sequence,
             delivered_stream: self.delivered_stream,
-            ack_floor_stream: self.ack_floor(),
+            ack_floor_stream: self.ack_floor(first),
             num_ack_pending: self.pending.len() as u64,
             num_redelivered: self
                 .pending
@@ -118,9 +118,11 @@ impl Consumer {
         }
     }
 
-    fn ack_floor(&self) -> u64 {
+    /// Where the consumer started until the first message is acknowledged, whatever of other subjects lies between.
+    fn ack_floor(&self, first: Option<u64>) -> u64 {
         match self.pending.keys().next() {
-            Some(lowest) => lowest.saturating_sub(1).max(self.created_at_sequence),
+            Some(lowest) if first.is_none_or(|first| first < *lowest) => lowest.saturating_sub(1),
+            Some(_) => self.created_at_sequence,
             None => self.delivered_stream,
         }
     }
@@ -141,17 +143,6 @@ impl Consumer {
             time.as_nanosecond()
         )
     }
-}
-
-/// The stream sequence that a delivery token names.
-pub(super) fn token_sequence(token: &str) -> Option<u64> {
-    token.strip_prefix("$JS.ACK.")?;
-    token_part(token, 3)
-}
-
-/// A number of the token, counted from its end: 0 left, 1 time, 2 consumer sequence, 3 stream sequence, 4 delivered.
-pub(super) fn token_part(token: &str, from_end: usize) -> Option<u64> {
-    token.rsplit('.').nth(from_end)?.parse().ok()
 }
 
 /// `time + wait`, or the end of time.

@@ -12,23 +12,24 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::consumer::{Consumer, WaitGuard, later, token_sequence};
+use super::consumer::{Consumer, WaitGuard, later};
 use super::signals::Signals;
 pub use super::store::BusOpenError;
 use super::store::Store;
-use super::stream::{Head, Stream};
+use super::stream::{Head, Stream, header_size, stored_size};
 use super::subject;
+use super::token::Token;
 use super::{
-    Bus, BusError, ConsumerConfig, ConsumerInfo, Delivery, PublishAck, StoredMessage, StreamConfig,
-    StreamInfo,
+    Bus, BusError, ConsumerConfig, ConsumerInfo, Delivery, PublishAck, Retention, StoredMessage,
+    StreamConfig, StreamInfo,
 };
 
-/// Largest payload in bytes (`maxPayload` of Argo's JetStream, 1 MB as NATS counts it).
+/// Largest payload with its headers in bytes (`maxPayload` of Argo's JetStream, 1 MB as NATS counts it).
 pub const MAX_PAYLOAD: usize = 1 << 20;
 /// Messages that one call of [`Bus::messages`] answers at most.
-const MAX_MESSAGES: usize = 10_000;
+pub(super) const MAX_MESSAGES: usize = 10_000;
 /// Payload bytes that one call of [`Bus::messages`] answers at most, save for a first message that is larger.
-const MAX_MESSAGE_BYTES: u64 = 32 << 20;
+pub(super) const MAX_MESSAGE_BYTES: u64 = 32 << 20;
 
 /// Streams, consumers and buckets in `bus.db`.
 pub struct EmbeddedBus {
@@ -48,6 +49,8 @@ enum Next {
     Nothing {
         arrived: OwnedNotified,
         overdue: Option<Timestamp>,
+        /// Row of the consumer.
+        consumer: i64,
         guard: WaitGuard,
     },
 }
@@ -101,16 +104,26 @@ impl EmbeddedBus {
         let end = start
             .checked_add(wait)
             .unwrap_or(start + Duration::from_secs(3600));
+        let mut waited_at = None;
         loop {
-            let next = self.lock().next(stream, durable)?;
-            let (arrived, overdue, _waiting) = match next {
-                Next::Message(delivery) => return Ok(Some(delivery)),
-                Next::Nothing {
+            let next = self.lock().next(stream, durable);
+            let (arrived, overdue, consumer, _waiting) = match next {
+                Err(BusError::NoResponders) if waited_at.is_some() => {
+                    return Err(BusError::ConsumerDeleted);
+                }
+                Err(error) => return Err(error),
+                Ok(Next::Message(delivery)) => return Ok(Some(delivery)),
+                Ok(Next::Nothing {
                     arrived,
                     overdue,
+                    consumer,
                     guard,
-                } => (arrived, overdue, guard),
+                }) => (arrived, overdue, consumer, guard),
             };
+            // One of the same name made since is another one.
+            if *waited_at.get_or_insert(consumer) != consumer {
+                return Err(BusError::ConsumerDeleted);
+            }
             if Instant::now() >= end {
                 return Ok(None);
             }
@@ -143,6 +156,7 @@ impl State {
         if !subject::is_name(&config.name) {
             return Err(BusError::Refused("nats: invalid stream name".to_owned()));
         }
+        check_stream(&config)?;
         let created = Timestamp::now();
         let (id, last) = self.store.add_stream(&config, created)?;
         let stream = Stream::new(id, config, created, last);
@@ -160,7 +174,7 @@ impl State {
         if !subject::is_literal(name) {
             return Err(BusError::Refused("nats: invalid subject".to_owned()));
         }
-        if payload.len() > MAX_PAYLOAD {
+        if payload.len() + header_size(message_id) > MAX_PAYLOAD {
             return Err(BusError::Refused(
                 "nats: maximum payload exceeded".to_owned(),
             ));
@@ -185,15 +199,16 @@ impl State {
             subject: Arc::from(name),
             message_id: (!message_id.is_empty()).then(|| Arc::from(message_id)),
             time: now,
-            size: payload.len() as u64,
+            size: stored_size(name, message_id, payload.len()),
         };
-        let outdated = stream.outdated(now, 1);
+        stream.has_room(head.size)?;
+        let outdated = stream.outdated(now, Some(&head));
         self.store.append(stream, &head, payload, outdated)?;
+        let sequence = head.sequence;
+        stream.push(head);
         if let Some(outdated) = outdated {
             stream.forget(outdated);
         }
-        let sequence = head.sequence;
-        stream.push(head);
         for consumer in stream
             .consumers
             .values()
@@ -213,7 +228,7 @@ impl State {
             .streams
             .get_mut(name)
             .ok_or_else(|| BusError::StreamNotFound(name.to_owned()))?;
-        if let Some(outdated) = stream.outdated(Timestamp::now(), 0) {
+        if let Some(outdated) = stream.outdated(Timestamp::now(), None) {
             self.store.prune(stream.id, outdated)?;
             stream.forget(outdated);
         }
@@ -269,11 +284,12 @@ impl State {
 
     /// Hands out the next message, overdue ones first.
     fn next(&mut self, stream: &str, durable: &str) -> Result<Next, BusError> {
-        self.stream(stream)?;
+        self.stream(stream).map_err(|error| match error {
+            BusError::StreamNotFound(_) => BusError::NoResponders,
+            error => error,
+        })?;
         let State { store, streams } = self;
-        let stream = streams
-            .get_mut(stream)
-            .ok_or_else(|| BusError::StreamNotFound(stream.to_owned()))?;
+        let stream = streams.get_mut(stream).ok_or(BusError::NoResponders)?;
         let now = Timestamp::now();
         let consumer = consumer_of(stream, durable)?;
         let fresh = || stream.next_of(&consumer.config.filter_subject, consumer.delivered_stream);
@@ -284,6 +300,7 @@ impl State {
             return Ok(Next::Nothing {
                 arrived: Arc::clone(&consumer.arrived).notified_owned(),
                 overdue: consumer.next_overdue(),
+                consumer: consumer.id,
                 guard: consumer.wait(),
             });
         };
@@ -333,7 +350,11 @@ impl State {
 
     fn in_progress(&mut self, stream: &str, durable: &str, token: &str) -> Result<(), BusError> {
         let State { store, streams } = self;
-        let (consumer, sequence) = delivery_of(streams, stream, durable, token)?;
+        let (consumer, sequence) = match delivery_of(streams, stream, durable, token) {
+            // Nobody waits for an answer to this one.
+            Err(BusError::NoResponders) => return Ok(()),
+            found => found?,
+        };
         let redeliver_at = later(Timestamp::now(), consumer.config.ack_wait);
         if let Some(pending) = consumer.pending.get_mut(&sequence) {
             pending.redeliver_at = redeliver_at;
@@ -369,6 +390,23 @@ impl State {
     }
 }
 
+/// What JetStream refuses of a stream's configuration, and what this bus does not do.
+fn check_stream(config: &StreamConfig) -> Result<(), BusError> {
+    let refuse = |text: &str| Err(BusError::Refused(text.to_owned()));
+    if config.replicas > 1 {
+        return refuse("nats: replicas > 1 not supported in non-clustered mode");
+    }
+    if !config.max_age.is_zero() && config.duplicate_window > config.max_age {
+        return refuse("nats: duplicates window can not be larger then max age");
+    }
+    if config.retention != Retention::Limits {
+        return refuse(
+            "eventlab: the embedded bus keeps messages by limits only (retention: 0); use a real server with --bus",
+        );
+    }
+    Ok(())
+}
+
 fn stored(head: &Head, payload: Vec<u8>) -> StoredMessage {
     StoredMessage {
         sequence: head.sequence,
@@ -380,10 +418,7 @@ fn stored(head: &Head, payload: Vec<u8>) -> StoredMessage {
 }
 
 fn consumer_of<'a>(stream: &'a Stream, durable: &str) -> Result<&'a Consumer, BusError> {
-    stream
-        .consumers
-        .get(durable)
-        .ok_or_else(|| BusError::ConsumerNotFound(durable.to_owned()))
+    stream.consumers.get(durable).ok_or(BusError::NoResponders)
 }
 
 fn consumer_of_mut<'a>(
@@ -393,7 +428,7 @@ fn consumer_of_mut<'a>(
     stream
         .consumers
         .get_mut(durable)
-        .ok_or_else(|| BusError::ConsumerNotFound(durable.to_owned()))
+        .ok_or(BusError::NoResponders)
 }
 
 fn delivery_of<'a>(
@@ -402,13 +437,12 @@ fn delivery_of<'a>(
     durable: &str,
     token: &str,
 ) -> Result<(&'a mut Consumer, u64), BusError> {
-    let stream = streams
-        .get_mut(stream)
-        .ok_or_else(|| BusError::StreamNotFound(stream.to_owned()))?;
+    let sequence = Token::parse(token).ok_or_else(|| {
+        BusError::Refused("nats: message was not received from JetStream".to_owned())
+    })?;
+    let stream = streams.get_mut(stream).ok_or(BusError::NoResponders)?;
     let consumer = consumer_of_mut(stream, durable)?;
-    let sequence = token_sequence(token)
-        .ok_or_else(|| BusError::Refused("nats: message is not a jetstream message".to_owned()))?;
-    Ok((consumer, sequence))
+    Ok((consumer, sequence.stream_sequence))
 }
 
 impl Bus for EmbeddedBus {
@@ -501,7 +535,10 @@ impl Bus for EmbeddedBus {
         bucket: &'a str,
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<Vec<u8>>, BusError>> {
-        Box::pin(async move { self.lock().store.bucket_get(bucket, key) })
+        Box::pin(async move {
+            subject::check_key(bucket, key)?;
+            self.lock().store.bucket_get(bucket, key)
+        })
     }
 
     fn bucket_put<'a>(
@@ -510,7 +547,10 @@ impl Bus for EmbeddedBus {
         key: &'a str,
         value: Vec<u8>,
     ) -> BoxFuture<'a, Result<(), BusError>> {
-        Box::pin(async move { self.lock().store.bucket_put(bucket, key, &value) })
+        Box::pin(async move {
+            subject::check_key(bucket, key)?;
+            self.lock().store.bucket_put(bucket, key, &value)
+        })
     }
 
     fn bucket_delete<'a>(
@@ -518,7 +558,10 @@ impl Bus for EmbeddedBus {
         bucket: &'a str,
         key: &'a str,
     ) -> BoxFuture<'a, Result<(), BusError>> {
-        Box::pin(async move { self.lock().store.bucket_delete(bucket, key) })
+        Box::pin(async move {
+            subject::check_key(bucket, key)?;
+            self.lock().store.bucket_delete(bucket, key)
+        })
     }
 
     fn signal<'a>(

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::EmbeddedBus;
 use super::{
-    Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, NO_SERVERS, PublishAck,
-    StoredMessage, StreamConfig, StreamInfo,
+    Access, Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, NO_SERVERS,
+    PublishAck, StoredMessage, StreamConfig, StreamInfo,
 };
 
 /// The bus of this process and the pod that serves it, if one does.
@@ -88,13 +88,13 @@ impl BusHost {
     }
 
     /// Connects within this process.
-    pub fn connect(&self, url: &str, credentials: Option<&str>) -> Result<Connection, BusError> {
+    pub fn connect(&self, url: &str, access: &Access) -> Result<Connection, BusError> {
         let serving = self.lock();
         let served = serving
             .as_ref()
             .filter(|served| names_service(url, &served.service));
         let served = served.ok_or_else(|| BusError::Refused(NO_SERVERS.to_owned()))?;
-        if served.credentials.is_some() && served.credentials.as_deref() != credentials {
+        if served.credentials.is_some() && served.credentials.as_deref() != access.secret() {
             return Err(BusError::Refused(
                 "nats: Authorization Violation".to_owned(),
             ));
@@ -148,10 +148,10 @@ impl ConnectBus for LocalConnector {
     fn connect<'a>(
         &'a self,
         url: &'a str,
-        credentials: Option<&'a str>,
+        access: &'a Access,
     ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>> {
         Box::pin(async move {
-            let connection: Arc<dyn Bus> = Arc::new(self.0.connect(url, credentials)?);
+            let connection: Arc<dyn Bus> = Arc::new(self.0.connect(url, access)?);
             Ok(connection)
         })
     }

@@ -3,12 +3,15 @@
 //! Called from the services through [`BusConnector`] and [`Bus`]; the monitor answers (`/jsz`) come from here too.
 //! [`engine::EmbeddedBus`] keeps everything in `bus.db`; [`host::BusHost`] is the bus pod's side and hands out
 //! connections in process; [`server`] and [`remote`] are the same over a socket, for children of this binary.
+//! [`jetstream`] is a real NATS server behind the same trait: where the two differ, the embedded one is wrong.
 
 pub mod engine;
 pub mod host;
+pub mod jetstream;
 pub mod remote;
 pub mod server;
 
+mod access;
 mod consumer;
 mod monitor;
 mod protocol;
@@ -16,6 +19,7 @@ mod signals;
 mod store;
 mod stream;
 mod subject;
+mod token;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +28,8 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
+
+pub use access::{Access, BusAddress, BusTls, Login};
 
 /// What a NATS client says when nobody listens.
 pub const NO_SERVERS: &str = "nats: no servers available for connection";
@@ -35,8 +41,12 @@ pub enum BusError {
     Closed,
     #[error("nats: stream {0} not found")]
     StreamNotFound(String),
-    #[error("nats: consumer {0} not found")]
-    ConsumerNotFound(String),
+    /// A pull or an ack reached nobody: its consumer or its stream is not there.
+    #[error("nats: no responders available for request")]
+    NoResponders,
+    /// A pull waited at a consumer that was deleted meanwhile.
+    #[error("nats: consumer deleted")]
+    ConsumerDeleted,
     #[error("{0}")]
     Refused(String),
     #[error("bus storage failed: {0}")]
@@ -78,7 +88,7 @@ impl Delivery {
     /// How many deliveries the consumer has made, this one included; 0 when the token does not say.
     #[must_use]
     pub fn consumer_sequence(&self) -> u64 {
-        consumer::token_part(&self.token, 2).unwrap_or(0)
+        token::Token::parse(&self.token).map_or(0, |token| token.consumer_sequence)
     }
 }
 
@@ -121,14 +131,39 @@ pub struct StreamInfo {
     pub bytes: u64,
 }
 
+/// What ends the life of a message (`retention` of Argo's `streamConfig`: 0, 1, 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Retention {
+    #[default]
+    Limits,
+    /// Gone once every consumer has acknowledged it.
+    Interest,
+    /// Gone once one consumer has acknowledged it.
+    WorkQueue,
+}
+
 /// Limits of a stream (`streamConfig` of the EventBus; Argo's defaults).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamConfig {
     pub name: String,
     pub subjects: Vec<String>,
+    /// 0 is no limit.
     pub max_messages: u64,
+    /// Bytes as JetStream's file store counts them, headers included; 0 is no limit.
+    #[serde(default)]
+    pub max_bytes: u64,
+    /// Zero is no limit.
     pub max_age: Duration,
+    /// Zero means two minutes.
     pub duplicate_window: Duration,
+    /// A full stream refuses what is new instead of dropping what is oldest (`discard: 1`).
+    #[serde(default)]
+    pub discard_new: bool,
+    #[serde(default)]
+    pub retention: Retention,
+    /// Copies; 0 means one. More than one needs a cluster of servers.
+    #[serde(default)]
+    pub replicas: u64,
 }
 
 /// A connection to a bus. Dropping it drops its waiting pulls without an ack.
@@ -226,7 +261,7 @@ pub trait ConnectBus: Send + Sync {
     fn connect<'a>(
         &'a self,
         url: &'a str,
-        credentials: Option<&'a str>,
+        access: &'a Access,
     ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>>;
 
     /// The bus of this process, for the pod that serves it; `None` where the bus runs elsewhere.

@@ -12,8 +12,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::protocol::{ATTACH_PATH, Answer, CALL_PATH, Call, LISTEN_PATH};
 use super::{
-    Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, NO_SERVERS, PublishAck,
-    StoredMessage, StreamConfig, StreamInfo,
+    Access, Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, NO_SERVERS,
+    PublishAck, StoredMessage, StreamConfig, StreamInfo,
 };
 use crate::embedded::api::tls::init_tls;
 
@@ -43,11 +43,11 @@ impl ConnectBus for RemoteConnector {
     fn connect<'a>(
         &'a self,
         _url: &'a str,
-        credentials: Option<&'a str>,
+        access: &'a Access,
     ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>> {
         Box::pin(async move {
             let connection: Arc<dyn Bus> =
-                RemoteBus::connect(&self.base, credentials.unwrap_or_default()).await?;
+                RemoteBus::connect(&self.base, access.secret().unwrap_or_default()).await?;
             Ok(connection)
         })
     }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 
 use super::consumer::{Consumer, Pending};
-use super::stream::{Head, Stream};
+use super::stream::{Head, Stream, stored_size};
 use super::{BusError, ConsumerConfig, StreamConfig};
 
 /// Version of the tables below.
@@ -177,12 +177,16 @@ impl Store {
         )?;
         let mut rows = statement.query([stream.id])?;
         while let Some(row) = rows.next()? {
+            let subject: Arc<str> =
+                Arc::from(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);
+            let message_id = row.get::<_, Option<String>>(2)?;
+            let payload = usize::try_from(unsigned(row, 4)?).unwrap_or(usize::MAX >> 1);
             stream.push(Head {
                 sequence: unsigned(row, 0)?,
-                subject: Arc::from(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?),
-                message_id: row.get::<_, Option<String>>(2)?.map(Arc::from),
+                size: stored_size(&subject, message_id.as_deref().unwrap_or_default(), payload),
+                subject,
+                message_id: message_id.map(Arc::from),
                 time: timestamp(row.get(3)?)?,
-                size: unsigned(row, 4)?,
             });
         }
         Ok(())

@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::consumer::{Consumer, later};
-use super::{ConsumerInfo, StreamConfig, StreamInfo, subject};
+use super::{BusError, ConsumerInfo, StreamConfig, StreamInfo, subject};
+
+/// The duplicate window of a stream that names none.
+const DUPLICATES: Duration = Duration::from_secs(120);
 
 /// A stored message without its payload.
 #[derive(Clone, Debug)]
@@ -15,8 +19,25 @@ pub(super) struct Head {
     pub subject: Arc<str>,
     pub message_id: Option<Arc<str>>,
     pub time: Timestamp,
-    /// Payload bytes.
+    /// Bytes as JetStream's file store counts them.
     pub size: u64,
+}
+
+/// Bytes of the header that carries a message id.
+pub(super) fn header_size(message_id: &str) -> usize {
+    if message_id.is_empty() {
+        return 0;
+    }
+    "NATS/1.0\r\nNats-Msg-Id: \r\n\r\n".len() + message_id.len()
+}
+
+/// Bytes of a record in JetStream's file store: 22 in front, the subject, headers with their length, payload, checksum.
+pub(super) fn stored_size(subject: &str, message_id: &str, payload: usize) -> u64 {
+    let header = match header_size(message_id) {
+        0 => 0,
+        size => size + 4,
+    };
+    (22 + subject.len() + header + payload + 8) as u64
 }
 
 /// A stream and its consumers.
@@ -65,8 +86,12 @@ impl Stream {
 
     /// The sequence under which this message id was stored within the duplicate window.
     pub(super) fn duplicate_of(&mut self, message_id: &str, now: Timestamp) -> Option<u64> {
+        let window = match self.config.duplicate_window {
+            window if window.is_zero() => DUPLICATES,
+            window => window,
+        };
         while let Some((time, id)) = self.recent_by_time.front() {
-            if later(*time, self.config.duplicate_window) > now {
+            if later(*time, window) > now {
                 break;
             }
             self.recent.remove(id);
@@ -90,33 +115,49 @@ impl Stream {
         self.heads.push_back(head);
     }
 
-    /// The highest sequence that the limits no longer keep, once `arriving` more messages are stored.
-    pub(super) fn outdated(&self, now: Timestamp, arriving: u64) -> Option<u64> {
-        let limit = self.config.max_messages;
-        let kept = self.heads.len() as u64 + arriving;
-        let over = if limit == 0 {
-            0
+    /// Whether a record of this size may come, where the stream refuses what is new once it is full.
+    pub(super) fn has_room(&self, size: u64) -> Result<(), BusError> {
+        let (messages, bytes) = (self.config.max_messages, self.config.max_bytes);
+        let full = if !self.config.discard_new {
+            return Ok(());
+        } else if messages > 0 && self.heads.len() as u64 >= messages {
+            "nats: maximum messages exceeded"
+        } else if bytes > 0 && self.bytes + size > bytes {
+            "nats: maximum bytes exceeded"
         } else {
-            kept.saturating_sub(limit)
+            return Ok(());
         };
-        let by_count = usize::try_from(over)
-            .ok()
-            .and_then(|over| over.checked_sub(1));
-        let mut last = by_count.and_then(|index| {
-            self.heads
-                .get(index.min(self.heads.len().saturating_sub(1)))
-        });
+        Err(BusError::Refused(full.to_owned()))
+    }
+
+    /// The highest sequence that the limits no longer keep, once `arriving` is stored; that may be itself.
+    pub(super) fn outdated(&self, now: Timestamp, arriving: Option<&Head>) -> Option<u64> {
+        let all = || self.heads.iter().chain(arriving);
+        let (mut messages, mut bytes) = (
+            self.heads.len() as u64 + u64::from(arriving.is_some()),
+            self.bytes + arriving.map_or(0, |head| head.size),
+        );
+        let over = |messages: u64, bytes: u64| {
+            let (most, most_bytes) = (self.config.max_messages, self.config.max_bytes);
+            (most > 0 && messages > most) || (most_bytes > 0 && bytes > most_bytes)
+        };
+        let by_size = all()
+            .take_while(|head| {
+                let too_much = over(messages, bytes);
+                messages = messages.saturating_sub(1);
+                bytes = bytes.saturating_sub(head.size);
+                too_much
+            })
+            .last();
+        let mut last = by_size.map(|head| head.sequence);
         if !self.config.max_age.is_zero() {
             let aged = self
                 .heads
                 .partition_point(|head| later(head.time, self.config.max_age) <= now);
             let oldest = aged.checked_sub(1).and_then(|index| self.heads.get(index));
-            last = last
-                .into_iter()
-                .chain(oldest)
-                .max_by_key(|head| head.sequence);
+            last = last.max(oldest.map(|head| head.sequence));
         }
-        last.map(|head| head.sequence)
+        last
     }
 
     /// Forgets everything up to `sequence`, in the consumers too.
@@ -190,6 +231,16 @@ impl Stream {
     }
 
     pub(super) fn consumer_info(&self, consumer: &Consumer) -> ConsumerInfo {
-        consumer.info(self.count_of(&consumer.config.filter_subject, consumer.delivered_stream))
+        let (name, born) = (
+            &consumer.config.filter_subject,
+            consumer.created_at_sequence,
+        );
+        // What the limits dropped since may have been the first one.
+        let dropped = self
+            .heads
+            .front()
+            .is_none_or(|head| head.sequence > born + 1);
+        let first = self.next_of(name, born).filter(|_| !dropped);
+        consumer.info(self.count_of(name, consumer.delivered_stream), first)
     }
 }

@@ -1,4 +1,6 @@
-//! NATS subjects: tokens between dots, `*` for one token, `>` for the rest.
+//! NATS subjects: tokens between dots, `*` for one token, `>` for the rest. Names and keys.
+
+use super::BusError;
 
 /// Whether a message may be published under this subject: tokens are not empty and hold no wildcard or blank.
 pub(super) fn is_literal(subject: &str) -> bool {
@@ -13,6 +15,24 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.len() <= 255
         && !name.contains(['.', '*', '>', '/', '\\'])
         && is_token(name)
+}
+
+/// Whether this may name a bucket and a key, by the rules of NATS's clients.
+pub(super) fn check_key(bucket: &str, key: &str) -> Result<(), BusError> {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if bucket.is_empty() || !bucket.chars().all(word) {
+        return Err(BusError::Refused("nats: invalid bucket name".to_owned()));
+    }
+    let fits = !key.is_empty()
+        && key.chars().all(|c| word(c) || matches!(c, '/' | '=' | '.'))
+        && !key.starts_with('.')
+        && !key.ends_with('.')
+        && !key.contains("..");
+    if fits {
+        Ok(())
+    } else {
+        Err(BusError::Refused("nats: invalid key".to_owned()))
+    }
 }
 
 fn is_token(token: &str) -> bool {
@@ -44,6 +64,25 @@ mod tests {
         assert!(!matches("default.*.*", "default.webhook"));
         assert!(matches("default.>", "default.a.b.c"));
         assert!(!matches("default.>", "default"));
+    }
+
+    #[test]
+    fn a_key_may_be_a_path_but_not_a_sentence() {
+        assert!(check_key("orders", "start/order-a3").is_ok());
+        for (bucket, key) in [
+            ("", "k"),
+            ("a.b", "k"),
+            ("a b", "k"),
+            ("b", ""),
+            ("b", "a b"),
+            ("b", ".k"),
+            ("b", "k."),
+            ("b", "a..b"),
+            ("b", "k>"),
+            ("b", "é"),
+        ] {
+            assert!(check_key(bucket, key).is_err(), "{bucket} {key}");
+        }
     }
 
     #[test]

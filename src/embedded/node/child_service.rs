@@ -21,7 +21,7 @@ use super::process::{
     ContainerFiles, LogSink, PodIdentity, PortBinder, Service, ServiceContext, TerminationMessage,
 };
 use crate::embedded::bus::remote::RemoteConnector;
-use crate::embedded::bus::{Bus, BusConnector, BusError, ConnectBus};
+use crate::embedded::bus::{Access, Bus, BusConnector, BusError, ConnectBus};
 use crate::kinds::real_port_variable;
 
 /// A mounted file longer than this is not read.
@@ -160,7 +160,7 @@ impl ConnectBus for Hosts {
     fn connect<'a>(
         &'a self,
         url: &'a str,
-        credentials: Option<&'a str>,
+        access: &'a Access,
     ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>> {
         Box::pin(async move {
             let name = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -171,7 +171,7 @@ impl ConnectBus for Hosts {
             let connector = RemoteConnector {
                 base: format!("http://{address}"),
             };
-            connector.connect(url, credentials).await
+            connector.connect(url, access).await
         })
     }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::environment::BusSettings;
 use super::log::Logger;
-use crate::embedded::bus::{Bus, BusConnector, BusError, NO_SERVERS};
+use crate::embedded::bus::{Bus, BusConnector, BusError, Login, NO_SERVERS};
 
 /// How long one try to connect takes at most, as with NATS.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -22,10 +22,7 @@ pub(super) async fn dial(
 ) -> Result<Arc<dyn Bus>, BusError> {
     let give_up = Instant::now() + CONNECT;
     loop {
-        let connected = connector
-            .0
-            .connect(&settings.url, settings.credentials.as_deref())
-            .await;
+        let connected = connector.0.connect(&settings.url, &settings.access).await;
         match connected {
             Err(BusError::Refused(text)) if text == NO_SERVERS && Instant::now() < give_up => {
                 tokio::time::sleep(LOOK).await;
@@ -49,11 +46,17 @@ impl Link {
         settings: &BusSettings,
         log: &Logger,
     ) -> Result<Link, BusError> {
-        let strategy = if settings.credentials.is_some() {
-            "Basic"
-        } else {
-            "None"
+        let strategy = match settings.access.login {
+            Login::Nobody => "None",
+            Login::Password { .. } => "Basic",
+            Login::Token(_) => "Token",
         };
+        if settings.access.tls.is_some() {
+            log.info(
+                "Client-side TLS configuration enabled on the NATS connection",
+                &[],
+            );
+        }
         log.info(&format!("NATS auth strategy: {strategy}"), &[]);
         let connected = dial(connector, settings).await;
         let bus = connected.inspect_err(|error| {
@@ -101,10 +104,6 @@ impl Link {
             }
             Err(BusError::StreamNotFound(_)) => {}
             Err(error) => return Err(error),
-        }
-        if settings.replicas > 1 {
-            let message = "nats: replicas > 1 not supported in non-clustered mode";
-            return Err(BusError::Refused(message.to_owned()));
         }
         self.bus.ensure_stream(settings.stream.clone()).await?;
         log.info(&format!("Created Jetstream stream '{name}'"), &[]);

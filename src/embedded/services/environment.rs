@@ -8,13 +8,11 @@ use serde_json::Value;
 
 use super::go_duration;
 use super::log::{Level, Logger};
-use crate::embedded::bus::StreamConfig;
+use crate::embedded::bus::{Access, BusTls, Login, Retention, StreamConfig};
 use crate::embedded::node::process::ServiceContext;
 
 /// Where the bus's client credentials are mounted.
 const AUTH_FILE: &str = "/etc/eventbus/auth/auth.yaml";
-/// JetStream's duplicate window when the stream names none.
-const DEFAULT_DUPLICATES: Duration = Duration::from_secs(120);
 
 /// Why a service cannot start; the text is logged as fatal and becomes the termination message.
 #[derive(Debug, thiserror::Error)]
@@ -60,11 +58,8 @@ pub(super) fn logger(context: &ServiceContext, name: &str) -> Logger {
 #[derive(Clone, Debug)]
 pub(super) struct BusSettings {
     pub url: String,
-    /// The password of the mounted client credentials; `None` when the bus asks for none.
-    pub credentials: Option<String>,
+    pub access: Access,
     pub stream: StreamConfig,
-    /// More than one cannot be had from a single server.
-    pub replicas: u64,
 }
 
 impl BusSettings {
@@ -96,49 +91,91 @@ impl BusSettings {
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned();
-        let credentials = match jetstream
-            .get("accessSecret")
-            .filter(|secret| !secret.is_null())
-        {
-            Some(_) => Some(read_credentials(context).await?),
+        let given = |field: &str| jetstream.get(field).filter(|value| !value.is_null());
+        let login = match given("accessSecret") {
+            Some(_) => read_login(context).await?,
+            None => Login::Nobody,
+        };
+        let tls = match given("tls") {
+            Some(tls) => Some(read_tls(context, tls).await?),
             None => None,
         };
         let settings = jetstream
             .get("streamConfig")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        let (stream, replicas) = stream_config(settings)?;
         Ok(BusSettings {
             url,
-            credentials,
-            stream,
-            replicas,
+            access: Access { login, tls },
+            stream: stream_config(settings)?,
         })
     }
 }
 
-async fn read_credentials(context: &ServiceContext) -> Result<String, StartError> {
+async fn read_login(context: &ServiceContext) -> Result<Login, StartError> {
     let fail = |error: String| StartError(format!("failed to load auth.yaml. err: {error}"));
     let text = context
         .files
         .read(AUTH_FILE)
         .await
         .map_err(|error| fail(format!("{AUTH_FILE}: {error}")))?;
-    password(&text).ok_or_else(|| fail(format!("{AUTH_FILE} has no password")))
+    login(&text).ok_or_else(|| fail(format!("{AUTH_FILE} has no password")))
 }
 
-/// The password of `username: …` and `password: …` lines.
-pub(super) fn password(text: &[u8]) -> Option<String> {
+/// User and password of `username: …` and `password: …` lines.
+pub(super) fn login(text: &[u8]) -> Option<Login> {
     let text = std::str::from_utf8(text).ok()?;
     let value: std::collections::BTreeMap<String, String> = serde_yaml::from_str(text).ok()?;
-    value
+    let password = value
         .get("password")
-        .filter(|password| !password.is_empty())
-        .cloned()
+        .filter(|password| !password.is_empty())?;
+    Some(Login::Password {
+        user: value.get("username").cloned().unwrap_or_default(),
+        password: password.clone(),
+    })
+}
+
+/// The `tls` of the bus's configuration, with the Secrets it names read from their mounts.
+async fn read_tls(context: &ServiceContext, tls: &Value) -> Result<BusTls, StartError> {
+    let unverified = tls["insecureSkipVerify"].as_bool().unwrap_or(false);
+    let authorities = mounted(context, &tls["caCertSecret"]).await?;
+    let certificate = mounted(context, &tls["clientCertSecret"]).await?;
+    let key = mounted(context, &tls["clientKeySecret"]).await?;
+    let client = match (certificate, key) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => {
+            return Err(StartError(
+                "invalid tls config, both of clientCertSecret and clientKeySecret need to be configured".to_owned(),
+            ));
+        }
+    };
+    if authorities.is_none() && client.is_none() && !unverified {
+        return Err(StartError(
+            "invalid tls config, please configure either caCertSecret, or clientCertSecret and clientKeySecret, or both"
+                .to_owned(),
+        ));
+    }
+    Ok(BusTls {
+        authorities,
+        client,
+        unverified,
+    })
+}
+
+/// The bytes of a Secret's key, from the volume that the controller mounts for it.
+async fn mounted(context: &ServiceContext, secret: &Value) -> Result<Option<Vec<u8>>, StartError> {
+    let (Some(name), Some(key)) = (secret["name"].as_str(), secret["key"].as_str()) else {
+        return Ok(None);
+    };
+    let path = format!("/argo-events/secrets/{name}/{key}");
+    let read = context.files.read(&path).await;
+    read.map(Some)
+        .map_err(|error| StartError(format!("failed to read {path}: {error}")))
 }
 
 /// Reads `streamConfig` (YAML text; key case does not count, as upstream's reader has it).
-fn stream_config(text: &str) -> Result<(StreamConfig, u64), StartError> {
+fn stream_config(text: &str) -> Result<StreamConfig, StartError> {
     let fail = |error: &dyn std::fmt::Display| {
         StartError(format!("invalid streamConfig of the EventBus: {error}"))
     };
@@ -164,25 +201,29 @@ fn stream_config(text: &str) -> Result<(StreamConfig, u64), StartError> {
             go_time(value).ok_or_else(|| fail(&format!("{name} is not a duration such as 168h")))
         }
     };
-    for name in ["retention", "discard"] {
-        if number(name)? != 0 {
-            return Err(fail(&format!("eventlab supports {name}: 0 only")));
-        }
-    }
-    let duplicates = duration("duplicates")?;
-    let config = StreamConfig {
+    let retention = match number("retention")? {
+        0 => Retention::Limits,
+        1 => Retention::Interest,
+        2 => Retention::WorkQueue,
+        other => return Err(fail(&format!("invalid int for RetentionPolicy: {other}"))),
+    };
+    let discard_new = match number("discard")? {
+        0 => false,
+        1 => true,
+        other => return Err(fail(&format!("invalid int for DiscardPolicy: {other}"))),
+    };
+    Ok(StreamConfig {
         name: "default".to_owned(),
         subjects: vec!["default.*.*".to_owned()],
         // -1 and 0 mean no limit.
         max_messages: u64::try_from(number("maxMsgs")?).unwrap_or(0),
+        max_bytes: u64::try_from(number("maxBytes")?).unwrap_or(0),
         max_age: duration("maxAge")?,
-        duplicate_window: if duplicates.is_zero() {
-            DEFAULT_DUPLICATES
-        } else {
-            duplicates
-        },
-    };
-    Ok((config, u64::try_from(number("replicas")?).unwrap_or(0)))
+        duplicate_window: duration("duplicates")?,
+        discard_new,
+        retention,
+        replicas: u64::try_from(number("replicas")?).unwrap_or(0),
+    })
 }
 
 fn integer(value: &Value) -> Option<i64> {
@@ -206,28 +247,43 @@ mod tests {
     #[test]
     fn a_stream_config_is_read_as_upstream_reads_it() {
         let text = "maxMsgs: 50000\nMaxAge: 168h\nreplicas: 1\nduplicates: 300s\nmaxBytes: -1\n";
-        let (config, replicas) = stream_config(text).unwrap();
+        let config = stream_config(text).unwrap();
         assert_eq!(
-            (config.max_messages, config.max_age.as_secs(), replicas),
+            (
+                config.max_messages,
+                config.max_age.as_secs(),
+                config.replicas
+            ),
             (50_000, 604_800, 1)
         );
-        assert_eq!(config.duplicate_window.as_secs(), 300);
-        let (empty, replicas) = stream_config("").unwrap();
         assert_eq!(
-            (empty.max_messages, empty.max_age, replicas),
+            (config.duplicate_window.as_secs(), config.max_bytes),
+            (300, 0)
+        );
+        let empty = stream_config("").unwrap();
+        assert_eq!(
+            (empty.max_messages, empty.max_age, empty.replicas),
             (0, Duration::ZERO, 0)
         );
         assert!(stream_config("maxAge: soon").is_err());
-        assert!(stream_config("retention: 2").is_err());
+        assert!(stream_config("retention: 3").is_err() && stream_config("discard: 2").is_err());
+        let other = stream_config("retention: 2\ndiscard: 1\nmaxBytes: 1024\n").unwrap();
+        assert_eq!(
+            (other.retention, other.discard_new, other.max_bytes),
+            (Retention::WorkQueue, true, 1024)
+        );
     }
 
     #[test]
     fn the_password_is_found_among_the_credentials() {
         assert_eq!(
-            password(b"username: js\npassword: s3cret").as_deref(),
-            Some("s3cret")
+            login(b"username: js\npassword: s3cret"),
+            Some(Login::Password {
+                user: "js".into(),
+                password: "s3cret".into()
+            })
         );
-        assert_eq!(password(b"username: js"), None);
-        assert_eq!(password(&[0xff]), None);
+        assert_eq!(login(b"username: js"), None);
+        assert_eq!(login(&[0xff]), None);
     }
 }

@@ -246,7 +246,8 @@ impl Workload<'_> {
                 json!({"name": "auth-volume", "mountPath": "/etc/eventbus/auth"}),
             );
         }
-        for secret in named_secrets(self.spec()) {
+        let of_bus = named_secrets(&self.bus_config["jetstream"]["tls"]);
+        for secret in named_secrets(self.spec()).into_iter().chain(of_bus) {
             let name = format!("secret-{secret}").replace('_', "-");
             let path = format!("/argo-events/secrets/{secret}");
             volumes.insert(

@@ -150,7 +150,7 @@ impl Elector<'_> {
         let connection = self
             .connector
             .0
-            .connect(&self.settings.url, self.settings.credentials.as_deref());
+            .connect(&self.settings.url, &self.settings.access);
         if let Ok(bus) = connection.await {
             // The others find out by themselves if this is lost.
             let _ = bus.signal(&self.subject, self.heartbeat(term, true)).await;

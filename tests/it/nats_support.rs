@@ -1,0 +1,155 @@
+//! A real nats-server with JetStream on loopback, in a folder of its own; without the program its tests skip aloud.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Names the program where it is not on the path.
+pub const PROGRAM: &str = "EVENTLAB_NATS_SERVER";
+
+/// The nats-server of this machine.
+pub fn program() -> Option<PathBuf> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOUND.get_or_init(find).clone()
+}
+
+fn find() -> Option<PathBuf> {
+    let named = std::env::var_os(PROGRAM).map(PathBuf::from);
+    let on_path = std::env::var_os("PATH").into_iter().flat_map(|path| {
+        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        folders
+    });
+    let debian = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let candidates = on_path
+        .chain(debian)
+        .map(|folder| folder.join("nats-server"));
+    let found = named
+        .into_iter()
+        .chain(candidates)
+        .find(|path| path.is_file());
+    if found.is_none() {
+        eprintln!(
+            "SKIPPED: no nats-server here (apt-get install nats-server, or name one in {PROGRAM}): the bus is tried without a real one"
+        );
+    }
+    found
+}
+
+/// A running server. It ends with its value.
+pub struct NatsServer {
+    program: PathBuf,
+    pub directory: tempfile::TempDir,
+    /// Lines of its configuration beside port, monitor and store.
+    settings: String,
+    pub port: u16,
+    pub monitor: u16,
+    child: Option<Child>,
+}
+
+impl NatsServer {
+    /// Starts one with more lines of configuration; `None` where there is no nats-server.
+    pub async fn start(settings: &str) -> Option<NatsServer> {
+        let directory = tempfile::tempdir().unwrap();
+        Self::start_in(directory, settings).await
+    }
+
+    /// Starts one in a folder that holds files of its configuration.
+    pub async fn start_in(directory: tempfile::TempDir, settings: &str) -> Option<NatsServer> {
+        let mut server = NatsServer {
+            program: program()?,
+            directory,
+            settings: settings.to_owned(),
+            port: 0,
+            monitor: 0,
+            child: None,
+        };
+        server.run().await;
+        Some(server)
+    }
+
+    /// Runs it on the ports that it had, if it had any.
+    pub async fn run(&mut self) {
+        let port = |port: u16| match port {
+            0 => "-1".to_owned(),
+            port => port.to_string(),
+        };
+        let folder = self.directory.path();
+        let config = format!(
+            "host: 127.0.0.1\nport: {}\nhttp: \"127.0.0.1:{}\"\nserver_name: test\njetstream {{ store_dir: {:?}, max_mem: 64MB, max_file: 1GB }}\n{}\n",
+            port(self.port),
+            port(self.monitor),
+            folder.join("store"),
+            self.settings,
+        );
+        let path = folder.join("nats.conf");
+        std::fs::write(&path, config).unwrap();
+        let log = std::fs::File::create(folder.join("nats.log")).unwrap();
+        let child = Command::new(&self.program)
+            .arg("--config")
+            .arg(&path)
+            .arg("--ports_file_dir")
+            .arg(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let ports = folder.join(format!("nats-server_{}.ports", child.id()));
+        self.child = Some(child);
+        self.learn_ports(&ports).await;
+    }
+
+    async fn learn_ports(&mut self, path: &std::path::Path) {
+        let give_up = Instant::now() + Duration::from_secs(30);
+        loop {
+            let text = std::fs::read(path).unwrap_or_default();
+            let value: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+            let port = |kind: &str| {
+                let url = value[kind][0].as_str()?;
+                url.rsplit(':').next()?.parse().ok()
+            };
+            if let (Some(client), Some(monitor)) = (port("nats"), port("monitoring"))
+                && tokio::net::TcpStream::connect(("127.0.0.1", client))
+                    .await
+                    .is_ok()
+            {
+                (self.port, self.monitor) = (client, monitor);
+                return;
+            }
+            let log = || std::fs::read_to_string(self.directory.path().join("nats.log"));
+            assert!(
+                Instant::now() < give_up,
+                "nats-server does not start: {:?}",
+                log()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends it at once, as a kill does; its files stay.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    #[allow(dead_code)]
+    /// Stops it (SIGSTOP) or lets it go on (SIGCONT): a server that hangs.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let child = self.child.as_ref().unwrap();
+        let pid = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for NatsServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
