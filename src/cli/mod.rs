@@ -14,6 +14,7 @@ mod progress;
 mod run;
 mod screen;
 mod start;
+mod trace;
 
 use std::ffi::OsString;
 
@@ -73,6 +74,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Say what is missing on a real cluster, and what mends it (--context)
     Doctor(doctor::DoctorArgs),
+    /// Follow one event through a pipeline of your own
+    Trace(trace::TraceArgs),
     /// For authors of labs
     #[command(subcommand)]
     Lab(LabCommand),
@@ -166,6 +169,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
         Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Trace(args)) => trace::run(place, args).await,
         Some(Command::Doctor(args)) => doctor::run(place, args).await,
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Lab(LabCommand::New(args))) => author::new(args),

@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::NoBus;
 use super::forward::{Forwarder, Target};
 use super::manifest::text;
-use crate::embedded::bus::Bus;
+use crate::embedded::bus::jetstream::JetStream;
 use crate::embedded::bus::remote::RemoteBus;
+use crate::embedded::bus::{Access, Bus, Login};
 use crate::kinds;
 
 /// The EventBus that EventSources and Sensors use when they name none.
@@ -108,10 +109,18 @@ impl Link {
             Some((name, key)) => Some(self.credentials(name, key).await?),
             None => None,
         };
+        let (service, namespace, port) = match place.end {
+            End::Service {
+                service,
+                namespace,
+                port,
+            } => (service, namespace, port),
+            End::Outside(url) => return nats(&url, credentials.unwrap_or_default()).await,
+        };
         let target = Target {
-            namespace: place.namespace.unwrap_or_else(|| self.namespace.clone()),
-            service: place.service,
-            port: place.port,
+            namespace: namespace.unwrap_or_else(|| self.namespace.clone()),
+            service,
+            port,
         };
         // A connection that fails at once is told with its reason; a local address would only close.
         let probe = self
@@ -175,11 +184,20 @@ impl Credentials {
 /// Where an EventBus's `status.config` says that the bus is.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
-    service: String,
-    namespace: Option<String>,
-    port: u16,
+    end: End,
     /// Name and key of the Secret with the clients' user.
     secret: Option<(String, String)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Service {
+        service: String,
+        namespace: Option<String>,
+        port: u16,
+    },
+    /// Not of the cluster, as far as its name says; tried from here.
+    Outside(String),
 }
 
 impl Place {
@@ -198,18 +216,23 @@ impl Place {
         let mut labels = host.split('.');
         let (service, namespace, kind) = (labels.next(), labels.next(), labels.next());
         let secret = jetstream.get("accessSecret").filter(|one| !one.is_null());
-        match (service, namespace, kind) {
-            (Some(service), namespace, None | Some("svc")) if !service.is_empty() => Ok(Self {
+        let end = match (service, namespace, kind) {
+            (None | Some(""), ..) => {
+                return Err(NoBus::ByLogAlone(
+                    "the EventBus names no address".to_owned(),
+                ));
+            }
+            (Some(service), namespace, None | Some("svc")) => End::Service {
                 service: service.to_owned(),
                 namespace: namespace.map(str::to_owned),
                 port: port.parse().unwrap_or(CLIENT_PORT),
-                secret: secret
-                    .map(|one| (text(one, "/name").to_owned(), text(one, "/key").to_owned())),
-            }),
-            _ => Err(NoBus::ByLogAlone(format!(
-                "`{url}` is no Service of the cluster"
-            ))),
-        }
+            },
+            _ => End::Outside(url.to_owned()),
+        };
+        Ok(Self {
+            end,
+            secret: secret.map(|one| (text(one, "/name").to_owned(), text(one, "/key").to_owned())),
+        })
     }
 }
 
@@ -225,7 +248,7 @@ async fn open(
     credentials: Credentials,
 ) -> Result<Arc<dyn Bus>, NoBus> {
     if greets {
-        return nats(address, &credentials).await;
+        return nats(&format!("nats://{address}"), credentials).await;
     }
     let bus = RemoteBus::connect(&format!("http://{address}"), &credentials.password)
         .await
@@ -233,10 +256,26 @@ async fn open(
     Ok(bus)
 }
 
-async fn nats(_address: SocketAddr, _credentials: &Credentials) -> Result<Arc<dyn Bus>, NoBus> {
-    Err(NoBus::ByLogAlone(
-        "a NATS server's client port is not read yet".to_owned(),
-    ))
+/// TLS as the server wants it, with any certificate: Argo's servers sign their own, and its clients take it.
+async fn nats(url: &str, credentials: Credentials) -> Result<Arc<dyn Bus>, NoBus> {
+    let login = match (credentials.user.is_empty(), credentials.password.is_empty()) {
+        (_, true) => Login::Nobody,
+        (true, false) => Login::Token(credentials.password),
+        (false, false) => Login::Password {
+            user: credentials.user,
+            password: credentials.password,
+        },
+    };
+    let access = Access { login, tls: None };
+    let connection = JetStream::connect(url, &access)
+        .await
+        .map_err(|error| NoBus::NotNow(error.to_string()))?;
+    connection.probe().await.map_err(|error| {
+        NoBus::NotNow(format!(
+            "the NATS server has no JetStream for eventlab: {error}"
+        ))
+    })?;
+    Ok(Arc::new(connection))
 }
 
 fn denied(action: &str, error: &kube::Error) -> NoBus {
@@ -269,9 +308,11 @@ mod tests {
         assert_eq!(
             place,
             Place {
-                service: "eventbus-default-js-svc".into(),
-                namespace: Some("shop".into()),
-                port: 4222,
+                end: End::Service {
+                    service: "eventbus-default-js-svc".into(),
+                    namespace: Some("shop".into()),
+                    port: 4222,
+                },
                 secret: Some((
                     "eventbus-default-js-client-auth".into(),
                     "client-auth".into()
@@ -282,10 +323,6 @@ mod tests {
             (json!({}), false),
             (Value::Null, false),
             (json!({"nats": {"url": "x"}}), true),
-            (
-                json!({"jetstream": {"url": "tls://nats.example.com:4222"}}),
-                true,
-            ),
             (json!({"jetstream": {"url": ""}}), true),
         ] {
             let error = Place::of(&json!({"status": {"config": config}})).unwrap_err();
@@ -295,6 +332,17 @@ mod tests {
                 "{config} {error}"
             );
         }
+    }
+
+    #[test]
+    fn a_server_of_somebody_else_is_tried_from_here() {
+        let bus =
+            json!({"status": {"config": {"jetstream": {"url": "tls://nats.example.com:4222"}}}});
+        let place = Place::of(&bus).unwrap();
+        assert_eq!(
+            place.end,
+            End::Outside("tls://nats.example.com:4222".into())
+        );
     }
 
     #[test]

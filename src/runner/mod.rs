@@ -14,4 +14,5 @@ pub mod looking;
 pub mod matchers;
 pub mod observer;
 pub mod sending;
+pub mod trace;
 pub mod work;

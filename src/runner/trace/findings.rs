@@ -34,7 +34,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(layer: &'static str, standing: Standing, line: impl Into<String>, command: String) -> Self {
+    fn new(
+        layer: &'static str,
+        standing: Standing,
+        line: impl Into<String>,
+        command: String,
+    ) -> Self {
         Self {
             layer,
             standing,
@@ -82,7 +87,12 @@ impl Search {
                     Standing::Stopped
                 };
                 let body: String = response.body.chars().take(200).collect();
-                Finding::new("intake", standing, format!("HTTP {} {body}", response.status), command)
+                Finding::new(
+                    "intake",
+                    standing,
+                    format!("HTTP {} {body}", response.status),
+                    command,
+                )
             }
             Err(error @ SendError::NotSent(_)) => {
                 Finding::new("intake", Standing::Stopped, error.to_string(), command)
@@ -112,7 +122,9 @@ impl Search {
             (Some(sequence), true) => Finding::new(
                 "bus",
                 Standing::Stopped,
-                format!("answered 200, and nothing of it is in the stream up to sequence {sequence}: the EventSource's own filter dropped it"),
+                format!(
+                    "answered 200, and nothing of it is in the stream up to sequence {sequence}: the EventSource's own filter dropped it"
+                ),
                 "nats stream view default".to_owned(),
             ),
             (Some(sequence), false) => Finding::unproven(
@@ -121,19 +133,39 @@ impl Search {
                 "the arrival id as the EventSource logged it; messages also go with the stream's age and size",
             ),
             (None, _) => {
-                let received = self.own_lines().find(|seen| matches!(seen.event, LogEvent::Received { .. }));
-                let why = self.no_bus.clone().unwrap_or_else(|| "it was not read".to_owned());
+                let received = self
+                    .own_lines()
+                    .find(|seen| matches!(seen.event, LogEvent::Received { .. }));
+                let why = self
+                    .no_bus
+                    .clone()
+                    .unwrap_or_else(|| "it was not read".to_owned());
                 match received {
                     Some(seen) => Finding {
                         would_prove: Some("reading the bus".to_owned()),
-                        ..Finding::new("bus", Standing::Unproven, format!("the EventSource has it as {}; the bus itself: {why}", self.arrival().unwrap_or_default()), command(pipeline, seen))
+                        ..Finding::new(
+                            "bus",
+                            Standing::Unproven,
+                            format!(
+                                "the EventSource has it as {}; the bus itself: {why}",
+                                self.arrival().unwrap_or_default()
+                            ),
+                            command(pipeline, seen),
+                        )
                     },
                     None => Finding::unproven(
                         "bus",
                         why,
                         match pipeline.source_level {
-                            Some("debug") => "reading the bus, or the EventSource's debug line with the trace".to_owned(),
-                            level => format!("reading the bus; or LOG_LEVEL=debug for EventSource {} (it logs at {}): its debug line ties the arrival id to the trace", pipeline.source_name(), level.unwrap_or("?")),
+                            Some("debug") => {
+                                "reading the bus, or the EventSource's debug line with the trace"
+                                    .to_owned()
+                            }
+                            level => format!(
+                                "reading the bus; or LOG_LEVEL=debug for EventSource {} (it logs at {}): its debug line ties the arrival id to the trace",
+                                pipeline.source_name(),
+                                level.unwrap_or("?")
+                            ),
                         },
                     ),
                 }
@@ -143,33 +175,66 @@ impl Search {
 
     fn consumer(&self, pipeline: &Pipeline) -> Finding {
         let Some(message) = &self.message else {
-            return Finding::unproven("judged", "not known without the message", "the message's sequence, and the consumers' ack floors");
+            return Finding::unproven(
+                "judged",
+                "not known without the message",
+                "the message's sequence, and the consumers' ack floors",
+            );
         };
         let mut lines = Vec::new();
         let mut standing = Standing::Through;
         for wanted in &pipeline.subscriptions {
-            match self.consumers.iter().find(|one| one.durable == wanted.durable) {
+            match self
+                .consumers
+                .iter()
+                .find(|one| one.durable == wanted.durable)
+            {
                 None => {
-                    lines.push(format!("{} of trigger {} is not there", wanted.durable, wanted.trigger));
+                    lines.push(format!(
+                        "{} of trigger {} is not there",
+                        wanted.durable, wanted.trigger
+                    ));
                     standing = Standing::Unproven;
                 }
                 Some(one) if one.ack_floor_stream >= message.sequence => {
-                    lines.push(format!("{} of trigger {}: ack floor {} is past it", one.durable, wanted.trigger, one.ack_floor_stream));
+                    lines.push(format!(
+                        "{} of trigger {}: ack floor {} is past it",
+                        one.durable, wanted.trigger, one.ack_floor_stream
+                    ));
                 }
                 Some(one) => {
-                    lines.push(format!("{} of trigger {}: ack floor {}, {} waiting, {} unacknowledged", one.durable, wanted.trigger, one.ack_floor_stream, one.num_waiting, one.num_ack_pending));
+                    lines.push(format!(
+                        "{} of trigger {}: ack floor {}, {} waiting, {} unacknowledged",
+                        one.durable,
+                        wanted.trigger,
+                        one.ack_floor_stream,
+                        one.num_waiting,
+                        one.num_ack_pending
+                    ));
                     standing = Standing::Unproven;
                 }
             }
         }
         let none = lines.is_empty();
-        let finding = Finding::new("judged", standing, lines.join("; "), "nats consumer report default".to_owned());
+        let finding = Finding::new(
+            "judged",
+            standing,
+            lines.join("; "),
+            "nats consumer report default".to_owned(),
+        );
         match standing {
             Standing::Unproven => Finding {
-                would_prove: Some("an ack floor past the message: is a pod of the Sensor there, and subscribed?".to_owned()),
+                would_prove: Some(
+                    "an ack floor past the message: is a pod of the Sensor there, and subscribed?"
+                        .to_owned(),
+                ),
                 ..finding
             },
-            _ if none => Finding::unproven("judged", "no trigger subscribes to this event", "a trigger whose conditions name the dependency"),
+            _ if none => Finding::unproven(
+                "judged",
+                "no trigger subscribes to this event",
+                "a trigger whose conditions name the dependency",
+            ),
             _ => finding,
         }
     }
@@ -177,13 +242,26 @@ impl Search {
     /// Accepted wins over discarded: another dependency, or another trigger, may have let the same event go.
     fn filter(&self, pipeline: &Pipeline) -> Finding {
         let accepted = self.own_lines().find(|seen| {
-            matches!(seen.event, LogEvent::Triggered { .. } | LogEvent::TriggerFailed { .. })
+            matches!(
+                seen.event,
+                LogEvent::Triggered { .. } | LogEvent::TriggerFailed { .. }
+            )
         });
         if let Some(seen) = accepted {
-            return Finding::new("filter", Standing::Through, "a trigger acted on it", command(pipeline, seen));
+            return Finding::new(
+                "filter",
+                Standing::Through,
+                "a trigger acted on it",
+                command(pipeline, seen),
+            );
         }
         if let Some(named) = self.workflows.iter().find(|one| one.names_the_event) {
-            return Finding::new("filter", Standing::Through, format!("Workflow {} names it", named.name), workflow_command(pipeline, named));
+            return Finding::new(
+                "filter",
+                Standing::Through,
+                format!("Workflow {} names it", named.name),
+                workflow_command(pipeline, named),
+            );
         }
         let discarded = self.own_lines().find_map(|seen| match &seen.event {
             LogEvent::Discarded { error, .. } => Some((seen, error.clone())),
@@ -201,7 +279,9 @@ impl Search {
         let would = if level == "debug" {
             "a line of the current container with this arrival's id; lines are sampled above 100 a second".to_owned()
         } else {
-            format!("LOG_LEVEL=debug in spec.template.container.env of Sensor {name} (it logs at {level}, where a clean mismatch is not written; setting it restarts the Sensor), and then a new event")
+            format!(
+                "LOG_LEVEL=debug in spec.template.container.env of Sensor {name} (it logs at {level}, where a clean mismatch is not written; setting it restarts the Sensor), and then a new event"
+            )
         };
         let line = if self.lines_known || self.message.is_none() {
             "no line names it"
@@ -213,7 +293,9 @@ impl Search {
 
     fn submit(&self, pipeline: &Pipeline) -> Finding {
         let failed = self.own_lines().find_map(|seen| match &seen.event {
-            LogEvent::TriggerFailed { trigger, error, .. } => Some((seen, format!("trigger {trigger} failed: {error}"))),
+            LogEvent::TriggerFailed { trigger, error, .. } => {
+                Some((seen, format!("trigger {trigger} failed: {error}")))
+            }
             _ => None,
         });
         let done: Vec<&Seen> = self
@@ -221,7 +303,9 @@ impl Search {
             .filter(|seen| matches!(seen.event, LogEvent::Triggered { .. }))
             .collect();
         match (failed, done.first()) {
-            (Some((seen, line)), None) => Finding::new("submit", Standing::Stopped, line, command(pipeline, seen)),
+            (Some((seen, line)), None) => {
+                Finding::new("submit", Standing::Stopped, line, command(pipeline, seen))
+            }
             (failed, Some(seen)) => {
                 let names: Vec<&str> = done
                     .iter()
@@ -230,11 +314,23 @@ impl Search {
                         _ => None,
                     })
                     .collect();
-                let also = failed.map(|(_, line)| format!("; {line}")).unwrap_or_default();
-                Finding::new("submit", Standing::Through, format!("done: {}{also}", names.join(", ")), command(pipeline, seen))
+                let also = failed
+                    .map(|(_, line)| format!("; {line}"))
+                    .unwrap_or_default();
+                Finding::new(
+                    "submit",
+                    Standing::Through,
+                    format!("done: {}{also}", names.join(", ")),
+                    command(pipeline, seen),
+                )
             }
             (None, None) => match self.workflows.iter().find(|one| one.names_the_event) {
-                Some(named) => Finding::new("submit", Standing::Through, format!("Workflow {} names it", named.name), workflow_command(pipeline, named)),
+                Some(named) => Finding::new(
+                    "submit",
+                    Standing::Through,
+                    format!("Workflow {} names it", named.name),
+                    workflow_command(pipeline, named),
+                ),
                 None => Finding::unproven(
                     "submit",
                     "no line and no object names it",
@@ -273,7 +369,9 @@ impl Search {
 
 fn command(pipeline: &Pipeline, seen: &Seen) -> String {
     let id = match &seen.event {
-        LogEvent::Discarded { arrival, .. } | LogEvent::Received { arrival, .. } => arrival.as_str(),
+        LogEvent::Discarded { arrival, .. } | LogEvent::Received { arrival, .. } => {
+            arrival.as_str()
+        }
         LogEvent::Triggered { arrivals, .. } | LogEvent::TriggerFailed { arrivals, .. } => {
             arrivals.first().map_or("", String::as_str)
         }
@@ -286,5 +384,8 @@ fn command(pipeline: &Pipeline, seen: &Seen) -> String {
 }
 
 fn workflow_command(pipeline: &Pipeline, one: &Candidate) -> String {
-    format!("kubectl -n {} get workflow {} -o yaml", pipeline.namespace, one.name)
+    format!(
+        "kubectl -n {} get workflow {} -o yaml",
+        pipeline.namespace, one.name
+    )
 }

@@ -12,7 +12,9 @@ use crate::runner::{gate, looking};
 pub enum TraceError {
     #[error(transparent)]
     Look(#[from] LookError),
-    #[error("there is no {kind} {name} in namespace {namespace}; `kubectl -n {namespace} get eventsources,sensors` lists them")]
+    #[error(
+        "there is no {kind} {name} in namespace {namespace}; `kubectl -n {namespace} get eventsources,sensors` lists them"
+    )]
     NotThere {
         kind: &'static str,
         name: String,
@@ -312,11 +314,29 @@ pub(super) mod tests {
         assert_eq!(webhook.service, "web-eventsource-svc");
         let mut other = pipeline();
         other.event = "plain".into();
-        assert!(other.webhook().unwrap_err().to_string().contains("no port for 1"));
+        assert!(
+            other
+                .webhook()
+                .unwrap_err()
+                .to_string()
+                .contains("no port for 1")
+        );
         other.event_source["spec"]["service"] = Value::Null;
-        assert!(other.webhook().unwrap_err().to_string().contains("no `service`"));
+        assert!(
+            other
+                .webhook()
+                .unwrap_err()
+                .to_string()
+                .contains("no `service`")
+        );
         other.event = "kafka".into();
-        assert!(other.webhook().unwrap_err().to_string().contains("--no-send"));
+        assert!(
+            other
+                .webhook()
+                .unwrap_err()
+                .to_string()
+                .contains("--no-send")
+        );
     }
 
     #[test]

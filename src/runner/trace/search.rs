@@ -69,8 +69,16 @@ pub struct Search {
 impl Search {
     /// Begins to look. For an event that is still to be sent, only what comes from now on counts.
     pub async fn begin(cluster: &Cluster, pipeline: &Pipeline, sought: Sought, new: bool) -> Self {
-        let since = if new { Timestamp::now() } else { Timestamp::UNIX_EPOCH };
-        let from = new.then(|| since.saturating_sub(jiff::SignedDuration::from_secs(5)).unwrap_or(since));
+        let since = if new {
+            Timestamp::now()
+        } else {
+            Timestamp::UNIX_EPOCH
+        };
+        let from = new.then(|| {
+            since
+                .saturating_sub(jiff::SignedDuration::from_secs(5))
+                .unwrap_or(since)
+        });
         let follow = |selector: String| cluster.follow_logs_since(&selector, from);
         let mut search = Self {
             followers: vec![
@@ -278,9 +286,8 @@ impl Search {
                 return false;
             };
             match &seen.event {
-                LogEvent::Discarded { arrival: id, .. } | LogEvent::Received { arrival: id, .. } => {
-                    id == arrival
-                }
+                LogEvent::Discarded { arrival: id, .. }
+                | LogEvent::Received { arrival: id, .. } => id == arrival,
                 LogEvent::Triggered { arrivals, .. } | LogEvent::TriggerFailed { arrivals, .. } => {
                     arrivals.contains(arrival)
                 }
@@ -329,7 +336,10 @@ impl Search {
             return (all || rejected) && self.runs_ended();
         }
         if rejected {
-            let since = self.first_rejected.get_or_insert_with(Instant::now).elapsed();
+            let since = self
+                .first_rejected
+                .get_or_insert_with(Instant::now)
+                .elapsed();
             return match self.judged(pipeline) {
                 Some(judged) => judged && since > Duration::from_millis(500),
                 None => since > SETTLE,
@@ -338,7 +348,11 @@ impl Search {
         // Judged, and no line will say how: below debug a clean mismatch is not written.
         self.judged(pipeline) == Some(true)
             && pipeline.sensor_level != Some("debug")
-            && self.first_rejected.get_or_insert_with(Instant::now).elapsed() > SETTLE
+            && self
+                .first_rejected
+                .get_or_insert_with(Instant::now)
+                .elapsed()
+                > SETTLE
             && self.runs_ended()
     }
 
@@ -364,8 +378,16 @@ impl Search {
 
 fn candidate(workflow: &DynamicObject, sought: &Sought) -> Candidate {
     let metadata = &workflow.metadata;
-    let labels = metadata.labels.iter().flatten().map(|(_, value)| value.as_str());
-    let notes = metadata.annotations.iter().flatten().map(|(_, value)| value.as_str());
+    let labels = metadata
+        .labels
+        .iter()
+        .flatten()
+        .map(|(_, value)| value.as_str());
+    let notes = metadata
+        .annotations
+        .iter()
+        .flatten()
+        .map(|(_, value)| value.as_str());
     let parameters = workflow
         .data
         .pointer("/spec/arguments/parameters")
