@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::expected::{Subscription, subscriptions};
+use super::releases;
 use crate::embedded::bus::ConsumerInfo;
 use crate::lab::GateMode;
 use crate::session::message::{GateCondition, GateReport, StepError};
@@ -21,6 +22,9 @@ pub struct InstanceLog {
     pub failure: Option<String>,
     /// The election's last word, while it has not won.
     pub stand_by: Option<String>,
+    /// Lines seen, and how many of them are Argo's as far as any known release writes them.
+    pub lines: u64,
+    pub known_lines: u64,
 }
 
 /// Everything the gate looks at. An `Err` is "could not look", with its reason.
@@ -547,6 +551,9 @@ fn subscribed(input: &Input) -> (GateCondition, Option<StepError>) {
             None,
         );
     }
+    if log.known_lines == 0 && log.lines >= releases::ENOUGH_LINES {
+        return unreadable(log.lines, command);
+    }
     let level = log_level(pod);
     if level != "debug" {
         return without_lines(input, level, command);
@@ -559,6 +566,17 @@ fn subscribed(input: &Input) -> (GateCondition, Option<StepError>) {
         )
     });
     (condition("subscribed", false, detail, command), None)
+}
+
+/// A log of another release proves nothing, and its silence is nobody's fault.
+fn unreadable(lines: u64, command: String) -> (GateCondition, Option<StepError>) {
+    let text = releases::unknown(lines);
+    let error = StepError {
+        reason: "unknown-release".to_owned(),
+        text: text.clone(),
+        environment: true,
+    };
+    (condition("subscribed", false, text, command), Some(error))
 }
 
 /// At any level but debug the success line does not exist: consumer state decides, or the mode wants the line itself.

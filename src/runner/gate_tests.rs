@@ -412,3 +412,24 @@ fn without_the_bus_the_lines_decide_and_it_says_so() {
     input.sensor_pods = vec![pod("new", "SENSOR_OBJECT", &sensor, Some("info"))];
     assert!(!evaluate(&input).open);
 }
+
+#[test]
+fn a_log_of_an_unknown_release_is_told_with_those_that_are_known() {
+    let mut input = open_input(GateMode::Open);
+    for log in input.logs.values_mut() {
+        *log = InstanceLog {
+            lines: 40,
+            ..InstanceLog::default()
+        };
+    }
+    let failed = evaluate(&input).failed.unwrap();
+    assert!(failed.environment);
+    assert!(
+        failed.text.contains("1.6, 1.7, 1.8, 1.9"),
+        "{}",
+        failed.text
+    );
+    // A log that has only begun is waited for.
+    input.logs.values_mut().for_each(|log| log.lines = 2);
+    assert_eq!(evaluate(&input).failed, None);
+}

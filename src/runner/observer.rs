@@ -517,7 +517,9 @@ impl Task {
     }
 
     async fn log_line(&mut self, line: &LogLine) {
-        let Some(event) = matchers::read(&line.text) else {
+        let event = matchers::read(&line.text);
+        self.count(line, event.is_some());
+        let Some(event) = event else {
             return;
         };
         if let LogEvent::Received { arrival, trace } = &event {
@@ -543,6 +545,16 @@ impl Task {
         }
         let namespace = self.cluster.namespace().to_owned();
         self.write(facts::logged(&event, line, &arrivals, &namespace));
+    }
+
+    /// How much of an instance's log can be read at all.
+    fn count(&self, line: &LogLine, known: bool) {
+        let mut logs = lock(&self.logs);
+        let log = logs
+            .entry((line.pod.uid.clone(), line.pod.instance))
+            .or_default();
+        log.lines += 1;
+        log.known_lines += u64::from(known);
     }
 
     fn instance_event(&self, line: &LogLine, event: &LogEvent) {

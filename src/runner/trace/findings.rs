@@ -6,6 +6,7 @@ use super::pipeline::Pipeline;
 use super::search::{Candidate, Search, Seen};
 use crate::cluster::SendError;
 use crate::runner::matchers::LogEvent;
+use crate::runner::releases;
 
 /// What is known of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -286,7 +287,14 @@ impl Search {
         let line = if self.lines_known || self.message.is_none() {
             "no line names it"
         } else {
-            "no line names it, and no line of this release could be read"
+            return Finding::unproven(
+                "filter",
+                format!(
+                    "no line of the logs is one that Argo Events {} write",
+                    releases::known()
+                ),
+                "an Argo Events release whose lines eventlab knows",
+            );
         };
         Finding::unproven("filter", line, would)
     }
