@@ -10,6 +10,7 @@ pub mod evidence;
 pub mod kinds;
 pub mod lab;
 pub mod ledger;
+pub mod lint;
 pub mod report;
 pub mod runner;
 pub mod sensor;

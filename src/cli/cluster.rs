@@ -1,6 +1,9 @@
 //! `eventlab cluster start|kubeconfig|stop|status`: the embedded cluster for other programs.
 
 use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -11,13 +14,15 @@ use super::place::Place;
 use super::prepare::{self, PrepareArgs, RemoveArgs};
 use super::start;
 
+/// How long `start --detach` waits for the cluster to answer.
+const START_WAIT: Duration = Duration::from_secs(60);
 /// How long `stop` waits for the other process to end.
 const STOP_WAIT: Duration = Duration::from_secs(15);
 
 /// The embedded cluster, and the lab's ground on a real one.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Run the cluster in the foreground until Ctrl-C
+    /// Run the cluster in the foreground until Ctrl-C, or in the background with --detach
     Start(StartArgs),
     /// Print the path of the kubeconfig, or a line for the shell
     Kubeconfig(KubeconfigArgs),
@@ -37,6 +42,12 @@ pub struct StartArgs {
     /// Port of the API on 127.0.0.1 (default: that of the last start, else a free one)
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
+    /// Leave it running in the background, until `eventlab cluster stop`
+    #[arg(long, conflicts_with = "background")]
+    pub detach: bool,
+    /// What `--detach` starts
+    #[arg(long, hide = true)]
+    pub background: bool,
 }
 
 /// Arguments of `cluster kubeconfig`.
@@ -70,29 +81,133 @@ pub async fn run(place: &Place, command: &ClusterCommand) -> Result<Exit, Failur
 }
 
 async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
+    if args.detach {
+        return detach(place, args).await;
+    }
+    if args.background {
+        // Away from the terminal, whose end is not this cluster's. A process that leads a group already stays in it.
+        let _ = rustix::process::setsid();
+    }
     let folder = place.folder()?;
     let files = start::open(&folder)?;
+    let logs = start::log_to(&folder);
     let cluster = start::cluster(&folder, args.port).await?;
     print(&format!("API         {}", cluster.url()));
     print(&format!("kubeconfig  {}", cluster.kubeconfig().display()));
-    eprintln!(
-        "The cluster runs until Ctrl-C. In another terminal: export KUBECONFIG={}",
-        cluster.kubeconfig().display()
-    );
-    let mut terminate = signal(SignalKind::terminate())
-        .map_err(|error| Failure::environment(format!("cannot wait for SIGTERM: {error}")))?;
-    let interrupted = tokio::select! {
-        result = tokio::signal::ctrl_c() => result.is_ok(),
-        _ = terminate.recv() => false,
-    };
+    if !args.background {
+        eprintln!(
+            "The cluster runs until Ctrl-C. In another terminal: export KUBECONFIG={}",
+            cluster.kubeconfig().display()
+        );
+    }
+    let interrupted = ended().await?;
     eprintln!("Stopping.");
     start::shutdown(cluster).await;
-    drop(files);
+    drop((files, logs));
     Ok(if interrupted {
         Exit::Interrupted
     } else {
         Exit::Proven
     })
+}
+
+/// Waits until somebody ends this process; answers whether that was Ctrl-C.
+async fn ended() -> Result<bool, Failure> {
+    let waiting = |kind: SignalKind, name: &str| {
+        signal(kind)
+            .map_err(|error| Failure::environment(format!("cannot wait for {name}: {error}")))
+    };
+    let mut terminate = waiting(SignalKind::terminate(), "SIGTERM")?;
+    let mut hangup = waiting(SignalKind::hangup(), "SIGHUP")?;
+    Ok(tokio::select! {
+        result = tokio::signal::ctrl_c() => result.is_ok(),
+        _ = terminate.recv() => false,
+        _ = hangup.recv() => false,
+    })
+}
+
+/// Starts this program again in the background, and waits until its cluster answers.
+async fn detach(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
+    let folder = place.folder()?;
+    if let Some(running) = start::running(&folder) {
+        return Err(Failure::environment(format!(
+            "a cluster of this session runs already, in process {}; `eventlab cluster stop` ends it",
+            running.pid
+        )));
+    }
+    let log = folder.join("logs").join("cluster.log");
+    let mut child = background(place, args, &log)?;
+    let deadline = tokio::time::Instant::now() + START_WAIT;
+    loop {
+        let ended = child.try_wait().map_err(Failure::environment)?;
+        if ended.is_some() {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            let said = said.trim().trim_start_matches("eventlab: ");
+            return Err(Failure::environment(format!(
+                "the cluster did not start: {said}"
+            )));
+        }
+        match start::running(&folder) {
+            Some(running) if Some(running.pid) == child.id() => {
+                print(&format!("running     process {}", running.pid));
+                print(&format!("API         {}", running.api));
+                print(&format!("kubeconfig  {}", running.kubeconfig.display()));
+                return Ok(Exit::Proven);
+            }
+            _ if tokio::time::Instant::now() > deadline => {
+                // It is given up either way.
+                let _ = child.start_kill();
+                return Err(Failure::environment(format!(
+                    "the cluster did not start within {} s; {} says why",
+                    START_WAIT.as_secs(),
+                    log.display()
+                )));
+            }
+            _ => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+fn background(
+    place: &Place,
+    args: &StartArgs,
+    log: &Path,
+) -> Result<tokio::process::Child, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::environment(format!(
+            "cannot start the cluster in the background, with {} as its log: {error}",
+            log.display()
+        ))
+    };
+    if let Some(folder) = log.parent() {
+        let mut private = std::fs::DirBuilder::new();
+        private
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(failed)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600);
+    let file = file.open(log).map_err(failed)?;
+    let mut command = tokio::process::Command::new(start::program()?);
+    command
+        .arg0("eventlab")
+        .arg("--session")
+        .arg(&place.session)
+        .args(["cluster", "start", "--background"]);
+    if let Some(dir) = &place.state_dir {
+        command.arg("--state-dir").arg(dir);
+    }
+    if let Some(port) = args.port {
+        command.arg("--port").arg(port.to_string());
+    }
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().map_err(failed)?)
+        .stderr(file)
+        .spawn()
+        .map_err(failed)
 }
 
 fn kubeconfig(place: &Place, args: &KubeconfigArgs) -> Result<Exit, Failure> {

@@ -8,6 +8,7 @@ pub mod exit;
 mod explain;
 mod inspect;
 mod learn;
+mod lint;
 pub mod place;
 mod prepare;
 mod progress;
@@ -50,6 +51,7 @@ const EXAMPLES: &str = "Examples:
   eventlab status                 where the session stands, and the webhook's real address
   eventlab report > report.md     the incident report
   eventlab explain -f sensor.yaml --body '{…}'   why a Sensor passes or drops an event
+  eventlab lint -f sensor.yaml    hazards in your own Sensor
   eventlab cluster start          the embedded cluster for kubectl in another terminal
 
 Exit codes: 0 all proven, 1 refuted or unproven, 2 usage or a bad file, 3 could not look, 4 internal, 130 interrupted.";
@@ -76,6 +78,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Follow one event through a pipeline of your own
     Trace(trace::TraceArgs),
+    /// Find hazards in Sensors: unanchored, unescaped, coerced, misspelt, never live
+    Lint(lint::LintArgs),
     /// For authors of labs
     #[command(subcommand)]
     Lab(LabCommand),
@@ -171,6 +175,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Trace(args)) => trace::run(place, args).await,
         Some(Command::Doctor(args)) => doctor::run(place, args).await,
+        Some(Command::Lint(args)) => lint::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Lab(LabCommand::New(args))) => author::new(args),
         Some(Command::Lab(LabCommand::Schema)) => author::print_schema(),

@@ -195,7 +195,10 @@ pub async fn cluster(
 }
 
 /// The program that workload pods run: this one, also after its file was replaced.
-fn program() -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// The system does not tell this program's file.
+pub fn program() -> Result<PathBuf, Failure> {
     let own = PathBuf::from("/proc/self/exe");
     if own.exists() {
         return Ok(own);
@@ -224,7 +227,8 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Logs of this process go to `logs/eventlab.log`, never to the screen. A second call keeps the first.
-fn log_to(folder: &Path) -> Option<tracing_appender::non_blocking::WorkerGuard> {
+#[must_use]
+pub fn log_to(folder: &Path) -> Option<tracing_appender::non_blocking::WorkerGuard> {
     let logs = folder.join("logs");
     std::fs::create_dir_all(&logs).ok()?;
     let (writer, guard) =

@@ -20,6 +20,7 @@ use super::bus::{Bus, BusConnector};
 use super::controllers::{self, ControllerClients, ControllerHandle, Identity};
 use super::node::addresses::AddressBook;
 use super::node::images::Services;
+use super::node::streams::Streams;
 use super::node::{BackOff, NODE_NAME, Node, NodeConfig, NodeError, NodeHandle};
 use super::{services, snapshot};
 use crate::kinds::{ARGO_EVENTS_IMAGE, ARGO_EXEC_IMAGE, NAMESPACE, NATS_IMAGE};
@@ -110,6 +111,7 @@ impl EmbeddedCluster {
         let controllers = controllers::start(clients, cancel.clone());
         let node_config = node_config(&config, &api, &bus, port, identity.ca_pem());
         api.set_pod_logs(Arc::new(node_config.logs.clone()));
+        api.set_pod_streams(Arc::new(node_config.streams.clone()));
         let node = Node::start(node_config.clone()).await?;
         Ok(Self {
             config,
@@ -307,6 +309,7 @@ fn node_config(
     ca: &str,
 ) -> NodeConfig {
     let connecting = Arc::clone(api);
+    let addresses = NodeConfig::addresses_in(&config.state_dir);
     let token = api.user_token(&format!("system:node:{NODE_NAME}"), &["system:nodes"]);
     NodeConfig {
         state_dir: config.state_dir.clone(),
@@ -316,7 +319,8 @@ fn node_config(
         services: known_services(),
         bus: BusConnector(Arc::new(LocalConnector(Arc::clone(bus)))),
         logs: NodeConfig::logs_in(&config.state_dir),
-        addresses: NodeConfig::addresses_in(&config.state_dir),
+        streams: Streams::new(addresses.clone()),
+        addresses,
         api_address: Some(SocketAddr::from(([127, 0, 0, 1], port))),
         ca: ca.to_owned(),
         back_off: BackOff::default(),

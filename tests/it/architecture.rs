@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// From the top to the bottom.
-const HOUSE: [&str; 12] = [
-    "cli", "tui", "report", "runner", "session", "lab", "evidence", "cluster", "embedded",
+const HOUSE: [&str; 13] = [
+    "cli", "tui", "report", "runner", "session", "lab", "evidence", "cluster", "lint", "embedded",
     "sensor", "ledger", "kinds",
 ];
 

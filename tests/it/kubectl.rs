@@ -26,7 +26,7 @@ use crate::api_support::{Lab, create};
 const GUARD: Duration = Duration::from_secs(120);
 
 /// Every `kubectl` binary to be found; the dispatcher of the Google Cloud CLI stands for the versions beside it.
-fn binaries() -> Vec<PathBuf> {
+pub fn binaries() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .map(|directory| directory.join("kubectl"))

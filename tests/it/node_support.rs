@@ -7,6 +7,7 @@ use std::time::Duration;
 use eventlab::embedded::bus::{Access, Bus, BusConnector, BusError, ConnectBus};
 use eventlab::embedded::node::images::Services;
 use eventlab::embedded::node::process::{Service, ServiceContext};
+use eventlab::embedded::node::streams::Streams;
 use eventlab::embedded::node::{BackOff, Node, NodeConfig, NodeHandle};
 use eventlab::kinds::ARGO_EVENTS_IMAGE;
 use futures::future::BoxFuture;
@@ -15,7 +16,7 @@ use kube::Api;
 use kube::api::{ListParams, LogParams, PostParams};
 use serde_json::{Value, json};
 
-use super::api_support::{Lab, object};
+use super::api_support::{Lab, Transport, object};
 
 /// Only a guard against hanging.
 const HANG: Duration = Duration::from_secs(60);
@@ -41,8 +42,13 @@ impl ConnectBus for NoBus {
 
 impl Cluster {
     pub async fn new() -> Cluster {
+        Cluster::over(Transport::InProcess).await
+    }
+
+    /// With clients of this kind.
+    pub async fn over(transport: Transport) -> Cluster {
         let mut cluster = Cluster {
-            lab: Lab::new().await,
+            lab: Lab::over(transport).await,
             node: None,
             state: tempfile::tempdir().unwrap(),
         };
@@ -55,6 +61,9 @@ impl Cluster {
         let server = Arc::clone(&self.lab.server);
         let logs = NodeConfig::logs_in(self.state.path());
         server.set_pod_logs(Arc::new(logs.clone()));
+        let addresses = NodeConfig::addresses_in(self.state.path());
+        let streams = Streams::new(addresses.clone());
+        server.set_pod_streams(Arc::new(streams.clone()));
         let token = server.user_token("system:node:eventlab", &["system:nodes"]);
         let config = NodeConfig {
             state_dir: self.state.path().to_path_buf(),
@@ -64,7 +73,8 @@ impl Cluster {
             services: services(),
             bus: BusConnector(Arc::new(NoBus)),
             logs,
-            addresses: NodeConfig::addresses_in(self.state.path()),
+            addresses,
+            streams,
             api_address: None,
             ca: "-----BEGIN CERTIFICATE-----".into(),
             back_off: BackOff {

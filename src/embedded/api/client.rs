@@ -10,10 +10,13 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Request, header};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use tower::{Service, ServiceExt, service_fn};
 
 use super::server::ApiServer;
 use super::status::Failure;
+use super::streams::is_upgrade;
 
 impl ApiServer {
     /// A client that calls this server directly, as the owner of `token` (anonymous with an empty one).
@@ -72,6 +75,9 @@ fn call(
     request: Request<Body>,
 ) -> BoxFuture<'static, Result<Response, Infallible>> {
     let answer = async move {
+        if is_upgrade(request.headers()) {
+            return Ok(over_a_pipe(router, request).await);
+        }
         let mut router = router;
         let service = ServiceExt::<Request<Body>>::ready(&mut router).await?;
         service.call(request).await
@@ -89,4 +95,26 @@ fn call(
             }
         }
     })
+}
+
+/// Bytes that wait in each direction of a pipe.
+const PIPE: usize = 64 * 1024;
+
+/// Sends a request that asks for another protocol: only a connection can speak one, so it gets one, without a socket.
+async fn over_a_pipe(router: Router, request: Request<Body>) -> Response {
+    let (near, far) = tokio::io::duplex(PIPE);
+    let serving = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(far), TowerToHyperService::new(router))
+        .with_upgrades();
+    tokio::spawn(serving);
+    let sent = async {
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(near)).await?;
+        tokio::spawn(connection.with_upgrades());
+        sender.send_request(request).await
+    };
+    match sent.await {
+        Ok(response) => response.map(Body::new),
+        Err(error) => Failure::internal(error).into_response(),
+    }
 }

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Bytes;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
+use hyper::upgrade::OnUpgrade;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::attributes::{ResourceAttributes, User};
 use super::body;
@@ -35,12 +37,25 @@ pub struct Call {
     pub body: Bytes,
     /// What the answer's `Warning` headers say.
     pub warnings: Mutex<Vec<String>>,
+    /// The connection itself, if the request came over one that can speak another protocol.
+    pub upgrade: Mutex<Option<OnUpgrade>>,
+    /// Ends what outlives the request.
+    pub stop: CancellationToken,
 }
 
 /// The result of every handler.
 pub type Answer = Result<Response, Failure>;
 
 impl Call {
+    /// The connection, once.
+    #[must_use]
+    pub fn take_upgrade(&self) -> Option<OnUpgrade> {
+        self.upgrade
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
     /// Name of the bucket of this kind.
     #[must_use]
     pub fn bucket(&self) -> String {

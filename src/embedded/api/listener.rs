@@ -19,9 +19,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tower::Service;
+use tower::{Service, ServiceExt as _};
 
 use super::private_file;
+use super::streams::Stop;
 use super::tls::{ServingIdentity, TlsError};
 
 const PORT_FILE: &str = "api-port";
@@ -231,6 +232,11 @@ impl Connection {
                 Err(_) => return tracing::debug!("a TLS handshake with the API took too long"),
             },
         };
+        let stop = Stop(self.stop.clone());
+        let service = service.map_request(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(stop.clone());
+            request
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header)

@@ -111,7 +111,11 @@ fn plain_text(body: Body) -> Response {
 }
 
 /// The container to read: the named one, or the only one.
-fn choose_container(pod: &Value, pod_name: &str, wanted: &str) -> Result<String, String> {
+pub(super) fn choose_container(
+    pod: &Value,
+    pod_name: &str,
+    wanted: &str,
+) -> Result<String, String> {
     let names = |field: &str| -> Vec<&str> {
         let list = pod["spec"][field].as_array().into_iter().flatten();
         list.filter_map(|container| container["name"].as_str())

@@ -32,6 +32,7 @@ mod selectors;
 mod server;
 mod status;
 mod store;
+pub mod streams;
 mod table;
 pub mod tls;
 mod token;

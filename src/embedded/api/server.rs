@@ -9,6 +9,8 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Method};
 use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::attributes::{Attributes, ResourceAttributes, User};
 use super::authn::{self, Authenticator};
@@ -25,6 +27,7 @@ use super::roles;
 use super::selectors::Selector;
 use super::status::Failure;
 use super::store::{DatabaseError, Interest, OpenError, Place, Store, Stored};
+use super::streams::{self, PodStreams, Stop};
 
 /// Bytes of the key that signs tokens.
 const KEY_LENGTH: usize = 32;
@@ -45,6 +48,9 @@ pub struct ApiServer {
     /// The rules in force, with the resourceVersion of the last change that they contain.
     policy: Mutex<Option<(u64, Arc<Policy>)>>,
     pod_logs: Mutex<Option<Arc<dyn PodLogs>>>,
+    pod_streams: Mutex<Option<Arc<dyn PodStreams>>>,
+    /// Places for exec and port-forward sessions.
+    sessions: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -66,6 +72,8 @@ impl ApiServer {
             authenticator: Authenticator::new(&key),
             policy: Mutex::new(None),
             pod_logs: Mutex::new(options.pod_logs),
+            pod_streams: Mutex::default(),
+            sessions: Arc::new(Semaphore::new(streams::MAX_SESSIONS)),
         };
         let server = Arc::new(server);
         if server.store.counter() == 0 {
@@ -160,6 +168,25 @@ impl ApiServer {
             .clone()
     }
 
+    /// Tells the API who runs commands in pods and reaches their ports.
+    pub fn set_pod_streams(&self, streams: Arc<dyn PodStreams>) {
+        *self
+            .pod_streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(streams);
+    }
+
+    pub(super) fn pod_streams(&self) -> Option<Arc<dyn PodStreams>> {
+        self.pod_streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn sessions(&self) -> &Arc<Semaphore> {
+        &self.sessions
+    }
+
     /// Issues and checks the tokens of this cluster.
     #[must_use]
     pub fn authenticator(&self) -> &Authenticator {
@@ -222,6 +249,29 @@ impl ApiServer {
             return Ok(());
         }
         Err(Box::new(rbac::forbidden(user, attributes, &verdict)).into())
+    }
+
+    /// As [`ApiServer::authorize`]; whoever may `create` exec or port-forward may also ask for it by GET, as WebSockets
+    /// do, and a refusal speaks of `create`.
+    fn authorize_request(&self, user: &User, attributes: &Attributes) -> Result<(), Failure> {
+        if let Attributes::Resource(asked) = attributes
+            && (
+                asked.group.as_str(),
+                asked.resource.as_str(),
+                asked.verb.as_str(),
+            ) == ("", "pods", "get")
+            && matches!(
+                asked.subresource.as_str(),
+                "exec" | "attach" | "portforward"
+            )
+        {
+            let mut create = asked.clone();
+            "create".clone_into(&mut create.verb);
+            return self
+                .authorize(user, attributes)
+                .or_else(|_| self.authorize(user, &Attributes::Resource(create)));
+        }
+        self.authorize(user, attributes)
     }
 
     /// Refuses roles and bindings that would give more than their author has.
@@ -294,10 +344,10 @@ async fn serve(State(api): State<Arc<ApiServer>>, request: Request) -> Response 
 }
 
 async fn answer(api: Arc<ApiServer>, request: Request) -> handlers::Answer {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let info = RequestInfo::new(&parts.method, &parts.uri);
     let user = api.caller(&parts.headers)?;
-    api.authorize(&user, &info.attributes)?;
+    api.authorize_request(&user, &info.attributes)?;
     let attributes = match info.attributes {
         Attributes::Resource(attributes) => attributes,
         Attributes::NonResource { .. } => {
@@ -321,6 +371,11 @@ async fn answer(api: Arc<ApiServer>, request: Request) -> handlers::Answer {
         headers: parts.headers,
         body,
         warnings: Mutex::default(),
+        upgrade: Mutex::new(parts.extensions.remove()),
+        stop: parts
+            .extensions
+            .remove()
+            .map_or_else(CancellationToken::new, |Stop(stop)| stop),
     };
     handlers::handle(call).await
 }

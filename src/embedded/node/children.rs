@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -91,14 +91,51 @@ pub async fn start(
     records: &Records,
     log: Arc<dyn LogSink>,
 ) -> io::Result<ChildProcess> {
+    let output = move |stdout: Option<ChildStdout>, stderr: Option<ChildStderr>| async move {
+        let out = async {
+            if let Some(stream) = stdout {
+                copy_lines(stream, &*log).await
+            }
+        };
+        let err = async {
+            if let Some(stream) = stderr {
+                copy_lines(stream, &*log).await
+            }
+        };
+        tokio::join!(out, err);
+    };
+    start_with(spec, records, DRAIN, output).await
+}
+
+/// As [`start`], with `output` reading what the child says, for at most `drain` after its end.
+///
+/// # Errors
+/// As [`start`].
+pub(super) async fn start_with<F, O>(
+    spec: ChildSpec,
+    records: &Records,
+    drain: Duration,
+    output: F,
+) -> io::Result<ChildProcess>
+where
+    F: FnOnce(Option<ChildStdout>, Option<ChildStderr>) -> O,
+    O: Future<Output = ()> + Send + 'static,
+{
     let mut child = spawn(command(&spec)).await?;
     let gone = || io::Error::other("the child ended before it could be watched");
     let pid = child.id().ok_or_else(gone)?;
     let process = Arc::new(ProcessHandle::open(pid).ok_or_else(gone)?);
     let record = records.add(pid, &spec.container)?;
     let stdin = child.stdin.take();
+    let output = output(child.stdout.take(), child.stderr.take());
     let (sender, exit) = watch::channel(None);
-    let supervisor = tokio::spawn(supervise(child, stdin, record, log, sender));
+    let supervised = Supervised {
+        child,
+        stdin,
+        record,
+        drain,
+    };
+    let supervisor = tokio::spawn(supervise(supervised, output, sender));
     Ok(ChildProcess {
         process,
         exit,
@@ -125,28 +162,26 @@ fn command(spec: &ChildSpec) -> Command {
     command
 }
 
-/// Waits for the end of a child. Its stdin is held open until then: the end of it tells the child that we are gone.
-async fn supervise(
-    mut child: Child,
+/// What is held until a child ends.
+struct Supervised {
+    child: Child,
     stdin: Option<ChildStdin>,
     record: Option<RecordGuard>,
-    log: Arc<dyn LogSink>,
+    drain: Duration,
+}
+
+/// Waits for the end of a child. Its stdin is held open until then: the end of it tells the child that we are gone.
+async fn supervise(
+    supervised: Supervised,
+    output: impl Future<Output = ()>,
     exit: watch::Sender<Option<Exit>>,
 ) {
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let output = async {
-        let out = async {
-            if let Some(stream) = stdout {
-                copy_lines(stream, &*log).await
-            }
-        };
-        let err = async {
-            if let Some(stream) = stderr {
-                copy_lines(stream, &*log).await
-            }
-        };
-        tokio::join!(out, err);
-    };
+    let Supervised {
+        mut child,
+        stdin,
+        record,
+        drain,
+    } = supervised;
     let mut output = std::pin::pin!(output);
     let mut drained = false;
     let status = loop {
@@ -158,7 +193,7 @@ async fn supervise(
     drop(record);
     if !drained {
         // Whoever sees the exit may rely on the log being whole.
-        let _ = tokio::time::timeout(DRAIN, output).await;
+        let _ = tokio::time::timeout(drain, output).await;
     }
     drop(stdin);
     exit.send_replace(Some(status.map_or(Exit::Unknown, exit_of)));

@@ -11,6 +11,8 @@ pub type Services = BTreeMap<(String, String), Service>;
 
 /// Subcommands of this program that the workload image offers.
 const WORKLOADS: [&str; 3] = ["ledger", "crm", "argo"];
+/// Those of them that people run in a container.
+const TOOLS: [&str; 2] = ["ledger", "crm"];
 /// Annotation that runs an Argo image as a child process, where a real `kill -9` is wanted.
 pub const PROCESS_ANNOTATION: &str = "eventlab.dev/run-as";
 /// Value of [`PROCESS_ANNOTATION`].
@@ -151,14 +153,37 @@ fn workload(command: Command<'_>) -> Result<Launch, Refusal> {
     }
 }
 
+/// Picks what a second command in a container runs: arguments of this program.
+pub(super) fn exec(image: &str, words: &[String]) -> Result<Vec<String>, Refusal> {
+    let (program, arguments) = words
+        .split_first()
+        .map_or(("", words), |(program, arguments)| {
+            (program.as_str(), arguments)
+        });
+    if canonical(image) != canonical(WORKLOAD_IMAGE) || !matches!(program, "/eventlab" | "eventlab")
+    {
+        return Err(Refusal::Start(format!(
+            "error executing command in container: failed to exec in container: failed to start exec: OCI runtime exec \
+             failed: exec failed: unable to start container process: {}: unknown",
+            missing(program)
+        )));
+    }
+    match arguments.first().map(String::as_str) {
+        Some(subcommand) if TOOLS.contains(&subcommand) => Ok(arguments.to_vec()),
+        other => Err(Refusal::Exit(
+            64,
+            format!(
+                "eventlab: {:?} does not run in a pod; {} do",
+                other.unwrap_or(""),
+                TOOLS.join(", ")
+            ),
+        )),
+    }
+}
+
 /// The image holds one file and no shell.
 fn not_found(program: &str, by_executor: bool) -> Refusal {
-    let reason = if program.contains('/') {
-        format!("stat {program}: no such file or directory")
-    } else {
-        "executable file not found in $PATH".to_owned()
-    };
-    let error = format!("exec: {program:?}: {reason}");
+    let error = missing(program);
     if by_executor {
         // Argo's executor is the program that started, and reports its own failure with 64.
         return Refusal::Exit(64, format!("failed to find name in PATH: {error}"));
@@ -167,6 +192,15 @@ fn not_found(program: &str, by_executor: bool) -> Refusal {
         "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: \
          unable to start container process: error during container init: {error}"
     ))
+}
+
+fn missing(program: &str) -> String {
+    let reason = if program.contains('/') {
+        format!("stat {program}: no such file or directory")
+    } else {
+        "executable file not found in $PATH".to_owned()
+    };
+    format!("exec: {program:?}: {reason}")
 }
 
 #[cfg(test)]
@@ -278,6 +312,40 @@ mod tests {
                 run(WORKLOAD_IMAGE, &[program], &["ledger"], false).is_err(),
                 "{program:?}"
             );
+        }
+    }
+
+    #[test]
+    fn people_run_the_workload_commands_only() {
+        let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
+        let run = |image, text| exec(image, &words(text));
+        assert_eq!(
+            run(WORKLOAD_IMAGE, "/eventlab ledger show"),
+            Ok(words("ledger show"))
+        );
+        for other in [
+            "/eventlab argo sensor-service",
+            "/eventlab cluster start",
+            "eventlab",
+        ] {
+            let refused = run(WORKLOAD_IMAGE, other);
+            assert!(
+                matches!(refused, Err(Refusal::Exit(64, _))),
+                "{other}: {refused:?}"
+            );
+        }
+        for (image, other) in [
+            (WORKLOAD_IMAGE, "sh -c ls"),
+            (WORKLOAD_IMAGE, "/bin/sh"),
+            (WORKLOAD_IMAGE, ""),
+            (ARGO_EVENTS_IMAGE, "/eventlab ledger show"),
+            (NATS_IMAGE, "sh"),
+        ] {
+            let Err(Refusal::Start(text)) = run(image, other) else {
+                panic!("{image} {other}")
+            };
+            let program = other.split(' ').next().unwrap();
+            assert!(text.contains(&format!("exec: {program:?}: ")), "{text}");
         }
     }
 

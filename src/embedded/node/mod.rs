@@ -12,6 +12,7 @@ pub mod child_service;
 pub mod children;
 mod environment;
 mod events;
+mod exec;
 mod expand;
 mod fields;
 mod files;
@@ -31,6 +32,7 @@ mod slot;
 mod sources;
 mod starter;
 mod status_writer;
+pub mod streams;
 pub mod sweep;
 mod tokens;
 mod volumes;
@@ -53,6 +55,7 @@ use self::addresses::AddressBook;
 use self::events::Recorder;
 use self::images::Services;
 use self::logs::Logs;
+use self::streams::Streams;
 use self::sweep::{ChildRecord, Records};
 use super::bus::BusConnector;
 
@@ -85,6 +88,8 @@ pub struct NodeConfig {
     /// Where the API server reads logs, too.
     pub logs: Logs,
     pub addresses: AddressBook,
+    /// How the API server reaches into pods.
+    pub streams: Streams,
     /// The API server's TLS listener, for child processes; without one they cannot reach the API.
     pub api_address: Option<SocketAddr>,
     /// The CA certificate of that listener, PEM.
@@ -249,6 +254,7 @@ impl Node {
         });
         let (listed, services_known) = oneshot::channel();
         let (commands, received) = mpsc::unbounded_channel();
+        config.streams.set_node(commands.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(writing);
         let (mut proxies, cancel) = (JoinSet::new(), CancellationToken::new());

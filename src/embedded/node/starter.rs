@@ -68,6 +68,7 @@ pub(super) struct Started {
 }
 
 /// What every container of a pod shares.
+#[derive(Clone)]
 pub(super) struct PodContext {
     pub shared: Arc<Shared>,
     pub pod: Arc<Pod>,
@@ -94,31 +95,7 @@ pub(super) async fn start(
     siblings: BTreeMap<String, watch::Receiver<Option<Exit>>>,
 ) -> Result<Started, StartFailure> {
     let shared = &context.shared;
-    let namespace = &identity.namespace;
-    let sources = Sources::of_environment(&shared.client, namespace, container).await?;
-    let links = context
-        .pod
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.enable_service_links)
-        != Some(false);
-    let mut services = if links {
-        shared.addresses.variables(namespace)
-    } else {
-        BTreeMap::new()
-    };
-    services.extend(shared.api_variables());
-    let inputs = Inputs {
-        pod: &context.pod,
-        placement: &context.placement,
-        sources: &sources,
-        services: &services,
-    };
-    let env = environment(container, inputs)?;
-    let root = context.folder.join("rootfs").join(&container.name);
-    make_private_folder(&root)
-        .map_err(|error| StartFailure::Config(format!("make {}: {error}", root.display())))?;
-    let mounts = Arc::new(mounts(container, &context.folders, root)?);
+    let (env, mounts) = surroundings(context, container, &identity.namespace).await?;
     let words = expand_words(&words(container), &env);
     let plan = launch(context, container, &words);
     if let Err(Refusal::Image(message)) = plan {
@@ -143,6 +120,40 @@ pub(super) async fn start(
         Err(Refusal::Image(message)) => Err(StartFailure::Image(message)),
         Err(refusal) => Err(instance.refuse(refusal)),
     }
+}
+
+/// The variables and mounts of a container.
+pub(super) async fn surroundings(
+    context: &PodContext,
+    container: &Container,
+    namespace: &str,
+) -> Result<(BTreeMap<String, String>, Arc<Mounts>), StartFailure> {
+    let shared = &context.shared;
+    let sources = Sources::of_environment(&shared.client, namespace, container).await?;
+    let links = context
+        .pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.enable_service_links)
+        != Some(false);
+    let mut services = if links {
+        shared.addresses.variables(namespace)
+    } else {
+        BTreeMap::new()
+    };
+    services.extend(shared.api_variables());
+    let inputs = Inputs {
+        pod: &context.pod,
+        placement: &context.placement,
+        sources: &sources,
+        services: &services,
+    };
+    let env = environment(container, inputs)?;
+    let root = context.folder.join("rootfs").join(&container.name);
+    make_private_folder(&root)
+        .map_err(|error| StartFailure::Config(format!("make {}: {error}", root.display())))?;
+    let mounts = Arc::new(mounts(container, &context.folders, root)?);
+    Ok((env, mounts))
 }
 
 fn words(container: &Container) -> Vec<String> {
@@ -289,7 +300,17 @@ impl Instance<'_> {
         let shared = Arc::clone(&self.context.shared);
         let denied = deny(&mut self.env);
         let ports = self.reserve_ports();
-        self.add_child_variables(&ports);
+        let given: Vec<(u16, u16)> = ports
+            .iter()
+            .map(|port| (port.port, port.address.port()))
+            .collect();
+        child_variables(
+            &mut self.env,
+            self.context,
+            &self.identity,
+            &self.mounts,
+            &given,
+        );
         let spec = ChildSpec {
             program: shared.program.clone(),
             args: self.mounts.arguments(args),
@@ -354,54 +375,6 @@ impl Instance<'_> {
             .collect()
     }
 
-    fn add_child_variables(&mut self, ports: &[ChildPort]) {
-        let shared = &self.context.shared;
-        let mounts: BTreeMap<&str, &Path> = self
-            .mounts
-            .iter()
-            .map(|mount| (mount.path.as_str(), mount.host.as_path()))
-            .collect();
-        let hosts: BTreeMap<String, String> = shared
-            .addresses
-            .list()
-            .into_iter()
-            .map(|real| {
-                (
-                    format!("{}.{}.svc:{}", real.service, real.namespace, real.port),
-                    real.address.to_string(),
-                )
-            })
-            .collect();
-        let pod = json!({
-            "namespace": self.identity.namespace, "name": self.identity.name, "uid": self.identity.uid,
-            "container": self.identity.container, "instance": self.identity.instance,
-            "annotations": self.context.pod.metadata.annotations,
-        });
-        self.env
-            .insert(MOUNTS_VARIABLE.to_owned(), json!(mounts).to_string());
-        self.env
-            .insert(HOSTS_VARIABLE.to_owned(), json!(hosts).to_string());
-        self.env.insert(POD_VARIABLE.to_owned(), pod.to_string());
-        let credentials = self.mounts.resolve(SERVICE_ACCOUNT_PATH);
-        self.env.insert(
-            CREDENTIALS_VARIABLE.to_owned(),
-            credentials.display().to_string(),
-        );
-        for ChildPort { port, address, .. } in ports {
-            self.env
-                .insert(real_port_variable(*port), address.port().to_string());
-        }
-        for (name, value) in [
-            ("PATH", "/"),
-            ("HOME", "/"),
-            ("HOSTNAME", &self.identity.name),
-        ] {
-            self.env
-                .entry(name.to_owned())
-                .or_insert_with(|| value.to_owned());
-        }
-    }
-
     /// Puts a child's ports into the book as soon as it accepts connections.
     fn watch_ports(&self, ports: Vec<ChildPort>, child: &children::ChildProcess) {
         for reserved in ports {
@@ -422,6 +395,53 @@ impl Instance<'_> {
                 }
             });
         }
+    }
+}
+
+/// Adds what a child needs to know of its place on the host: mounts, Services, credentials, and the real port of each of
+/// its container ports.
+pub(super) fn child_variables(
+    env: &mut BTreeMap<String, String>,
+    context: &PodContext,
+    identity: &PodIdentity,
+    mounts: &Mounts,
+    ports: &[(u16, u16)],
+) {
+    let shared = &context.shared;
+    let folders: BTreeMap<&str, &Path> = mounts
+        .iter()
+        .map(|mount| (mount.path.as_str(), mount.host.as_path()))
+        .collect();
+    let hosts: BTreeMap<String, String> = shared
+        .addresses
+        .list()
+        .into_iter()
+        .map(|real| {
+            (
+                format!("{}.{}.svc:{}", real.service, real.namespace, real.port),
+                real.address.to_string(),
+            )
+        })
+        .collect();
+    let pod = json!({
+        "namespace": identity.namespace, "name": identity.name, "uid": identity.uid,
+        "container": identity.container, "instance": identity.instance,
+        "annotations": context.pod.metadata.annotations,
+    });
+    env.insert(MOUNTS_VARIABLE.to_owned(), json!(folders).to_string());
+    env.insert(HOSTS_VARIABLE.to_owned(), json!(hosts).to_string());
+    env.insert(POD_VARIABLE.to_owned(), pod.to_string());
+    let credentials = mounts.resolve(SERVICE_ACCOUNT_PATH);
+    env.insert(
+        CREDENTIALS_VARIABLE.to_owned(),
+        credentials.display().to_string(),
+    );
+    for (port, real) in ports {
+        env.insert(real_port_variable(*port), real.to_string());
+    }
+    for (name, value) in [("PATH", "/"), ("HOME", "/"), ("HOSTNAME", &identity.name)] {
+        env.entry(name.to_owned())
+            .or_insert_with(|| value.to_owned());
     }
 }
 

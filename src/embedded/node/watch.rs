@@ -11,8 +11,10 @@ use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use super::streams::Started;
 use super::worker::{Input, Outcome, Worker};
 use super::{NODE_NAME, Shared};
+use crate::embedded::api::streams::ExecRequest;
 
 /// What the node's owner asks for.
 #[derive(Debug)]
@@ -22,6 +24,10 @@ pub(super) enum Command {
         pod: String,
         container: String,
         done: oneshot::Sender<bool>,
+    },
+    Exec {
+        request: ExecRequest,
+        done: oneshot::Sender<Started>,
     },
     Stop {
         grace: Duration,
@@ -64,6 +70,7 @@ pub(super) async fn run(
             command = commands.recv() => match command {
                 None => return,
                 Some(Command::Kill { namespace, pod, container, done }) => pods.kill(&namespace, &pod, container, done),
+                Some(Command::Exec { request, done }) => pods.exec(request, done),
                 Some(Command::Stop { grace, done }) => {
                     pods.stop(grace).await;
                     // Whoever asked may have gone.
@@ -196,6 +203,17 @@ impl Pods {
         if let Some(entry) = self.workers.values().find(named) {
             // Without an answer it did not run.
             let _ = entry.inputs.send(Input::Kill { container, done });
+        }
+    }
+
+    fn exec(&self, request: ExecRequest, done: oneshot::Sender<Started>) {
+        if let Some(entry) = self.workers.get(&request.pod.uid) {
+            // Without an answer the container does not run.
+            let _ = entry.inputs.send(Input::Exec {
+                container: request.container,
+                command: request.command,
+                done,
+            });
         }
     }
 

@@ -15,12 +15,14 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::events::{Kind, Subject};
+use super::exec;
 use super::pod_status::{self, Failure, Parts, RestartPolicy};
 use super::process::{Exit, PodIdentity};
 use super::refuse;
 use super::slot::{Slot, State};
 use super::starter::{self, PodContext};
 use super::status_writer::StatusWriter;
+use super::streams::Started;
 use super::tokens::Tokens;
 
 /// First and longest pause before volumes or a container's configuration are tried again.
@@ -50,6 +52,12 @@ pub(super) enum Input {
     Kill {
         container: String,
         done: oneshot::Sender<bool>,
+    },
+    /// Run a command in a container that runs.
+    Exec {
+        container: String,
+        command: Vec<String>,
+        done: oneshot::Sender<Started>,
     },
     /// The node ends: stop everything within this time and write no status.
     Stop(Duration),
@@ -276,6 +284,11 @@ impl Worker {
                 ready,
                 failure,
             } => self.on_probe(slot, instance, ready, failure),
+            Input::Exec {
+                container,
+                command,
+                done,
+            } => self.exec(&container, command, done),
             Input::Kill { container, done } => {
                 let found = self.slots.iter().find(|slot| slot.name() == container);
                 let ran = match found.map(|slot| &slot.state) {
@@ -289,6 +302,26 @@ impl Worker {
                 let _ = done.send(ran);
             }
         }
+    }
+
+    fn exec(&self, container: &str, command: Vec<String>, done: oneshot::Sender<Started>) {
+        let found = self.slots.iter().position(|slot| slot.name() == container);
+        let running = found.and_then(|index| Some((index, self.slots.get(index)?)));
+        let Some((index, slot)) = running.filter(|(_, slot)| slot.is_running()) else {
+            // Whoever asked may have gone.
+            let _ = done.send(Err(format!("container not found ({container:?})")));
+            return;
+        };
+        let identity = self.identity(index, slot.restarts);
+        let (context, spec, exit) = (
+            self.context.clone(),
+            slot.spec.clone(),
+            slot.exit.subscribe(),
+        );
+        tokio::spawn(async move {
+            // As above.
+            let _ = done.send(exec::start(context, spec, identity, exit, command).await);
+        });
     }
 
     fn note_deletion(&mut self) {

@@ -69,6 +69,14 @@ impl Expression {
         Ok(Self { root })
     }
 
+    /// The names that it may ask for, each once, in the order of the text.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.root.collect_names(&mut names);
+        names
+    }
+
     /// Evaluates with values for names.
     ///
     /// # Errors

@@ -91,6 +91,28 @@ pub(super) enum Node {
     Chain(Box<Node>, Vec<(Operator, Node)>),
 }
 
+impl Node {
+    /// Adds the names in it that are not there yet.
+    pub(super) fn collect_names<'n>(&'n self, names: &mut Vec<&'n str>) {
+        let mut add = |name: &'n str| {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        };
+        match self {
+            Self::Nothing | Self::Literal(_) | Self::Pattern(_) => {}
+            Self::Variable(name) => add(name),
+            Self::Accessor(parts) => parts.iter().take(1).for_each(|name| add(name)),
+            Self::Prefix(_, operand) => operand.collect_names(names),
+            Self::Chain(first, rest) => {
+                first.collect_names(names);
+                rest.iter()
+                    .for_each(|(_, right)| right.collect_names(names));
+            }
+        }
+    }
+}
+
 /// The levels, the loosest first.
 const LEVELS: [(Kind, &[Operator]); 10] = {
     use Operator::*;

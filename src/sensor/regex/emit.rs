@@ -12,7 +12,7 @@ const MAX_AUTOMATON_BYTES: usize = 20 << 20;
 /// Bytes of the cache in which a search builds its states.
 const SEARCH_CACHE_BYTES: usize = 2 << 20;
 /// Patterns of more levels are built on a thread with a stack for the deepest one.
-const DEEP: u32 = 100;
+pub(super) const DEEP: u32 = 100;
 const DEEP_STACK_BYTES: usize = 64 << 20;
 
 /// Builds what runs the pattern.
@@ -43,7 +43,7 @@ fn build_here(node: &Node) -> Option<meta::Regex> {
         .ok()
 }
 
-fn hir(node: &Node) -> Hir {
+pub(super) fn hir(node: &Node) -> Hir {
     match node {
         Node::Literal(c) => Hir::literal(c.to_string().into_bytes()),
         Node::Class(class) => Hir::class(Class::Unicode(class.clone())),

@@ -10,6 +10,7 @@ mod emit;
 mod error;
 mod parser;
 mod scan;
+pub mod shape;
 #[cfg(test)]
 mod tests;
 

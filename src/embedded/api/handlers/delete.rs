@@ -329,5 +329,7 @@ fn internal_call(
         headers: HeaderMap::new(),
         body: axum::body::Bytes::new(),
         warnings: std::sync::Mutex::default(),
+        upgrade: std::sync::Mutex::default(),
+        stop: tokio_util::sync::CancellationToken::new(),
     }
 }

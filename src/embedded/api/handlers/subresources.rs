@@ -1,4 +1,4 @@
-//! status, scale, binding, finalize, token, log and the reviews.
+//! status, scale, binding, finalize, token, log, exec, port-forward and the reviews.
 
 use serde_json::{Value, json};
 
@@ -9,6 +9,7 @@ use crate::embedded::api::object;
 use crate::embedded::api::reviews;
 use crate::embedded::api::status::{Cause, Failure, json_response};
 use crate::embedded::api::store::Place;
+use crate::embedded::api::streams;
 
 /// Carries out a request for a subresource.
 pub(super) async fn handle(call: &Call) -> Answer {
@@ -27,6 +28,8 @@ pub(super) async fn handle(call: &Call) -> Answer {
         "binding" => binding(call),
         "token" => token(call),
         "log" => log(call).await,
+        "exec" => streams::exec(call),
+        "portforward" => streams::forward(call),
         _ => Err(Failure::bad_request(format!(
             "{} is not offered by the embedded cluster",
             sub.name

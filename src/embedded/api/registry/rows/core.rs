@@ -247,6 +247,7 @@ fn pods() -> Kind {
         generation: true,
         subresources: const {
             &[
+                sub("attach", "PodAttachOptions", STREAM),
                 sub("binding", "Binding", CREATE),
                 sub("exec", "PodExecOptions", STREAM),
                 sub("log", "Pod", &["get"]),

@@ -1,0 +1,292 @@
+//! `eventlab lint`: hazards in Sensors, in files, directories and globs, and their fixes.
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+
+use super::exit::{Exit, Failure};
+use crate::lint::rule::{self, RULES};
+use crate::lint::{Input, Options, Report, fix, lint, render};
+
+/// Most bytes of a file that are read.
+const MAX_INPUT: u64 = 16 << 20;
+/// Deepest directory that is looked into.
+const MAX_DEPTH: usize = 64;
+
+const EXAMPLES: &str = "Examples:
+  eventlab lint -f sensor.yaml
+  eventlab lint -f deploy/ --deny bool-accepts-text
+  kubectl get sensor orders -o yaml | eventlab lint -f -
+  eventlab lint -f sensor.yaml --fix
+  eventlab lint -f . --format sarif > eventlab.sarif
+  eventlab lint --explain unescaped-dot
+
+A comment `# eventlab: allow RULE` on the line, or on a line of its own before it, leaves a finding out.
+EventSources, Roles and RoleBindings in the same files are taken into account.
+
+Exit codes: 0 nothing worse than a note, 1 errors or warnings, 2 a bad file or argument.";
+
+/// Arguments of `lint`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LintArgs {
+    /// Manifest, directory (its *.yaml, *.yml and *.json) or glob; `-` reads stdin
+    #[arg(short, long, value_name = "FILE", num_args = 1.., required_unless_present_any = ["list_rules", "explain"])]
+    file: Vec<PathBuf>,
+    /// Apply the fixes that cannot turn away what is accepted as intended
+    #[arg(long)]
+    fix: bool,
+    /// Apply the suggested fixes, too; look at the difference before you apply it
+    #[arg(long)]
+    fix_suggested: bool,
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// List the rules
+    #[arg(long)]
+    list_rules: bool,
+    /// Explain a rule, with an example
+    #[arg(long, value_name = "RULE")]
+    explain: Option<String>,
+    /// Count a rule's findings as errors (may be given several times)
+    #[arg(long, value_name = "RULE")]
+    deny: Vec<String>,
+    /// Leave a rule's findings out (may be given several times)
+    #[arg(long, value_name = "RULE")]
+    allow: Vec<String>,
+    /// The Sensors as they were before, to find what an edit leaves behind
+    #[arg(long, value_name = "FILE")]
+    previous: Vec<PathBuf>,
+}
+
+/// How findings are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object.
+    Json,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// Annotations of GitHub Actions.
+    Github,
+}
+
+/// Checks.
+///
+/// # Errors
+/// A file that cannot be read or written, a rule that does not exist.
+pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
+    if args.list_rules {
+        print(&render::rules());
+        return Ok(Exit::Proven);
+    }
+    if let Some(id) = &args.explain {
+        let rule = rule::find(id).ok_or_else(|| unknown_rule(id))?;
+        print(&render::explain(rule));
+        return Ok(Exit::Proven);
+    }
+    let options = Options {
+        allowed: rules(&args.allow)?,
+        denied: rules(&args.deny)?,
+    };
+    let mut inputs = inputs(&args.file)?;
+    let previous = inputs_of(&args.previous)?;
+    let now = Timestamp::now();
+    if args.fix || args.fix_suggested {
+        mend(args, &mut inputs, &options, now)?;
+        if inputs.iter().any(|input| input.name == "-") {
+            // The mended text is the data then.
+            return Ok(ended(&lint(&inputs, &previous, &options, now)));
+        }
+    }
+    let report = lint(&inputs, &previous, &options, now);
+    print(&match args.format {
+        Format::Text => render::text(&report),
+        Format::Json => render::json(&report),
+        Format::Sarif => render::sarif(&report),
+        Format::Github => render::github(&report),
+    });
+    if matches!(args.format, Format::Sarif | Format::Github) {
+        eprintln!("{}", render::summary(&report));
+    }
+    Ok(ended(&report))
+}
+
+fn ended(report: &Report) -> Exit {
+    if report.fails() {
+        Exit::NotProven
+    } else {
+        Exit::Proven
+    }
+}
+
+fn print(text: &str) {
+    // A reader that closes the pipe has seen enough.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+fn unknown_rule(id: &str) -> Failure {
+    let near = RULES
+        .iter()
+        .find(|rule| rule.id.contains(id) || id.contains(rule.id));
+    let hint = near.map_or_else(
+        || "`eventlab lint --list-rules` lists them".to_owned(),
+        |rule| format!("did you mean {}?", rule.id),
+    );
+    Failure::usage(format!("no rule {id:?}; {hint}"))
+}
+
+fn rules(ids: &[String]) -> Result<BTreeSet<String>, Failure> {
+    let known = |id: &str| rule::find(id).map(|rule| rule.id.to_owned());
+    ids.iter()
+        .flat_map(|ids| ids.split(','))
+        .map(|id| known(id).ok_or_else(|| unknown_rule(id)))
+        .collect()
+}
+
+fn inputs_of(files: &[PathBuf]) -> Result<Vec<Input>, Failure> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    inputs(files)
+}
+
+/// The files that are named, found in directories, or matched by globs; each once.
+fn inputs(files: &[PathBuf]) -> Result<Vec<Input>, Failure> {
+    let mut found: Vec<(PathBuf, bool)> = Vec::new();
+    for file in files {
+        let text = file.to_string_lossy();
+        if text == "-" || file.is_file() {
+            found.push((file.clone(), true));
+        } else if file.is_dir() {
+            walk(file, 0, &mut found)?;
+        } else if text.contains(['*', '?', '[']) {
+            matched(&text, &mut found)?;
+        } else {
+            // Not a file, nor a directory: a pipe perhaps; else reading says what is wrong.
+            found.push((file.clone(), true));
+        }
+    }
+    if found.is_empty() {
+        return Err(Failure::usage(
+            "no *.yaml, *.yml or *.json in what -f names; name a manifest or its directory",
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    found.retain(|(file, _)| seen.insert(file.clone()));
+    found
+        .into_iter()
+        .map(|(file, named)| read(&file, named))
+        .collect()
+}
+
+fn is_manifest(file: &Path) -> bool {
+    let extension = file.extension().and_then(|extension| extension.to_str());
+    matches!(extension, Some("yaml" | "yml" | "json"))
+}
+
+fn walk(directory: &Path, depth: usize, found: &mut Vec<(PathBuf, bool)>) -> Result<(), Failure> {
+    if depth == MAX_DEPTH {
+        return Ok(());
+    }
+    let cannot = |error: std::io::Error| {
+        Failure::usage(format!("cannot list {}: {error}", directory.display()))
+    };
+    let mut entries = std::fs::read_dir(directory)
+        .map_err(cannot)?
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(cannot)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let hidden = entry.file_name().to_string_lossy().starts_with('.');
+        // A link to a directory may lead round in a circle.
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_directory && !hidden {
+            walk(&path, depth + 1, found)?;
+        } else if path.is_file() && is_manifest(&path) {
+            found.push((path, false));
+        }
+    }
+    Ok(())
+}
+
+fn matched(pattern: &str, found: &mut Vec<(PathBuf, bool)>) -> Result<(), Failure> {
+    let paths = glob::glob(pattern)
+        .map_err(|error| Failure::usage(format!("{pattern:?} is no glob: {error}")))?;
+    let before = found.len();
+    for path in paths.flatten().filter(|path| path.is_file()) {
+        found.push((path, false));
+    }
+    if found.len() == before {
+        return Err(Failure::usage(format!("no file matches {pattern:?}")));
+    }
+    Ok(())
+}
+
+fn read(file: &Path, named: bool) -> Result<Input, Failure> {
+    let name = file.display().to_string();
+    let cannot = |why: String| Failure::usage(format!("cannot read {name}: {why}"));
+    let mut bytes = Vec::new();
+    let opened: Box<dyn std::io::Read> = if name == "-" {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(file).map_err(|error| cannot(error.to_string()))?)
+    };
+    opened
+        .take(MAX_INPUT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| cannot(error.to_string()))?;
+    if bytes.len() as u64 > MAX_INPUT {
+        return Err(cannot(format!("it has more than {MAX_INPUT} bytes")));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| cannot("it is not UTF-8; save it as UTF-8".to_owned()))?;
+    Ok(Input { name, text, named })
+}
+
+/// Applies fixes and writes what changed: files in place, stdin to stdout.
+fn mend(
+    args: &LintArgs,
+    inputs: &mut [Input],
+    options: &Options,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    for place in 0..inputs.len() {
+        let (text, count) = fix::apply(inputs, place, args.fix_suggested, options, now);
+        let Some(input) = inputs.get_mut(place) else {
+            continue;
+        };
+        if input.name == "-" {
+            print(&text);
+        } else if count > 0 {
+            replace(Path::new(&input.name), &text)?;
+            eprintln!("{}: {count} fixed", input.name);
+        }
+        input.text = text;
+    }
+    Ok(())
+}
+
+/// Replaces a file as a whole: whoever reads it sees the old text or the new one. A link stays a link.
+fn replace(file: &Path, text: &str) -> Result<(), Failure> {
+    let cannot = |error: std::io::Error| {
+        Failure::environment(format!(
+            "cannot write {}: {error}; it is as it was",
+            file.display()
+        ))
+    };
+    let real = std::fs::canonicalize(file).map_err(cannot)?;
+    let directory = real.parent().unwrap_or(Path::new("."));
+    let permissions = std::fs::metadata(&real).map_err(cannot)?.permissions();
+    let mut new = tempfile::NamedTempFile::new_in(directory).map_err(cannot)?;
+    new.write_all(text.as_bytes()).map_err(cannot)?;
+    new.as_file().set_permissions(permissions).map_err(cannot)?;
+    new.as_file().sync_all().map_err(cannot)?;
+    new.persist(&real).map_err(|error| cannot(error.error))?;
+    Ok(())
+}

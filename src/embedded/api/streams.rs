@@ -1,0 +1,205 @@
+//! `pods/NAME/exec` and `pods/NAME/portforward`: upgrades, framings, and the border to whoever runs the pods.
+//!
+//! The node implements [`PodStreams`]; the API's handler calls [`exec`] and [`forward`]. Both answer `101 Switching
+//! Protocols` and go on in a task of their own, which ends with the client, the pod or the listener.
+
+mod channels;
+mod exec;
+mod forward;
+mod spdy;
+mod spdy_exec;
+mod spdy_forward;
+mod tunnel;
+mod upgrade;
+
+use std::io;
+
+use axum::body::Bytes;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use self::upgrade::{Framing, Handshake};
+use super::handlers::{Answer, Call, value_of};
+use super::logs::choose_container;
+use super::status::Failure;
+
+pub(super) use self::upgrade::{Stop, is_upgrade};
+
+/// Exec and port-forward sessions that may be open at once.
+pub(super) const MAX_SESSIONS: usize = 512;
+/// Ports of one session in the channel framing: each has two channels, and a channel's number is one byte.
+const MAX_PORTS: usize = 64;
+
+/// A pod on the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodTarget {
+    pub namespace: String,
+    pub pod: String,
+    pub uid: String,
+}
+
+/// A command to run in a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecRequest {
+    pub pod: PodTarget,
+    pub container: String,
+    /// Program and arguments.
+    pub command: Vec<String>,
+}
+
+/// What a command in a container says, in order; the exit code comes last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExecOutput {
+    Stdout(Bytes),
+    Stderr(Bytes),
+    Exit(i32),
+}
+
+/// Runs commands in containers and connects to their ports.
+pub trait PodStreams: Send + Sync {
+    /// Connects to a port of a pod, as from inside it.
+    fn connect(&self, pod: PodTarget, port: u16) -> BoxFuture<'_, io::Result<TcpStream>>;
+    /// Starts a command; it is killed when the receiver is dropped. The error is the text of a container runtime.
+    fn exec(
+        &self,
+        request: ExecRequest,
+    ) -> BoxFuture<'_, Result<mpsc::Receiver<ExecOutput>, String>>;
+}
+
+/// What the client of a command wants to see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Wanted {
+    stdin: bool,
+    stdout: bool,
+    stderr: bool,
+    tty: bool,
+}
+
+/// Runs a command in a container.
+///
+/// # Errors
+/// The pod is not there, its container cannot be told, nothing is wanted, or the connection cannot be upgraded.
+pub(super) fn exec(call: &Call) -> Answer {
+    let pod = value_of(&*call.current()?)?;
+    let name = call.attributes.name.as_str();
+    let wanted = Wanted {
+        stdin: call.query.flag("stdin"),
+        stdout: call.query.flag("stdout"),
+        stderr: call.query.flag("stderr"),
+        tty: call.query.flag("tty"),
+    };
+    let command: Vec<String> = call.query.all("command").map(str::to_owned).collect();
+    if !(wanted.stdin || wanted.stdout || wanted.stderr) {
+        return Err(Failure::bad_request(
+            "you must specify at least 1 of stdin, stdout, stderr",
+        ));
+    }
+    if command.is_empty() {
+        return Err(Failure::bad_request(
+            "you must specify at least 1 command for the container",
+        ));
+    }
+    let container =
+        choose_container(&pod, name, call.query.text("container")).map_err(Failure::bad_request)?;
+    let request = ExecRequest {
+        pod: target(&pod)?,
+        container,
+        command,
+    };
+    let node = node(call)?;
+    let handshake = Handshake::of(call, &[Framing::V5, Framing::V4], upgrade::SPDY_EXEC)?;
+    Ok(handshake.go(move |connection| async move {
+        match connection {
+            upgrade::Connection::Channels(socket, framing) => {
+                exec::serve(socket, framing, &*node, request, wanted).await;
+            }
+            upgrade::Connection::Spdy(stream) => {
+                spdy_exec::serve(stream, &*node, request, wanted).await;
+            }
+        }
+    }))
+}
+
+/// Connects the client with ports of a pod.
+///
+/// # Errors
+/// The pod is not there, the ports are no ports, or the connection cannot be upgraded.
+pub(super) fn forward(call: &Call) -> Answer {
+    let pod = value_of(&*call.current()?)?;
+    let target = target(&pod)?;
+    let ports = ports(call)?;
+    let node = node(call)?;
+    let framings = [Framing::SpdyTunnel, Framing::V5, Framing::V4];
+    let handshake = Handshake::of(call, &framings, upgrade::SPDY_FORWARD)?;
+    if handshake.is_channels() && ports.is_empty() {
+        return Err(Failure::bad_request(
+            "query parameter \"ports\" is required: the ports of the pod, as in ports=8080",
+        ));
+    }
+    Ok(handshake.go(move |connection| async move {
+        match connection {
+            upgrade::Connection::Channels(socket, _) => {
+                forward::serve(socket, node, target, ports).await;
+            }
+            upgrade::Connection::Spdy(stream) => spdy_forward::serve(stream, node, target).await,
+        }
+    }))
+}
+
+fn node(call: &Call) -> Result<std::sync::Arc<dyn PodStreams>, Failure> {
+    call.api.pod_streams().ok_or_else(|| {
+        Failure::bad_request(
+            "no node is running, so no pod can be reached; start the cluster's node and try again",
+        )
+    })
+}
+
+fn target(pod: &Value) -> Result<PodTarget, Failure> {
+    let text = |pointer: &str| {
+        let value = pod.pointer(pointer).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
+    };
+    let target = PodTarget {
+        namespace: text("/metadata/namespace"),
+        pod: text("/metadata/name"),
+        uid: text("/metadata/uid"),
+    };
+    if text("/spec/nodeName").is_empty() {
+        let name = &target.pod;
+        return Err(Failure::bad_request(format!(
+            "pod {name} does not have a host assigned"
+        )));
+    }
+    Ok(target)
+}
+
+fn ports(call: &Call) -> Result<Vec<u16>, Failure> {
+    let mut ports = Vec::new();
+    for word in call.query.all("ports").flat_map(|list| list.split(',')) {
+        match word.parse::<u16>() {
+            Ok(port) if port != 0 && ports.len() < MAX_PORTS => ports.push(port),
+            Ok(_) if ports.len() >= MAX_PORTS => {
+                return Err(Failure::bad_request(format!(
+                    "at most {MAX_PORTS} ports can be forwarded by one connection"
+                )));
+            }
+            _ => {
+                return Err(Failure::bad_request(format!(
+                    "unable to parse {word:?} as a port: it is a number from 1 to 65535"
+                )));
+            }
+        }
+    }
+    Ok(ports)
+}
+
+/// What a client of `port` is told when nothing listens there, in the words of a container runtime.
+fn refused(pod: &PodTarget, port: u16, error: &io::Error) -> String {
+    format!(
+        "error forwarding port {port} to pod {}, uid {}: failed to connect to localhost:{port} inside the pod's network \
+         namespace: {error}",
+        pod.pod, pod.uid
+    )
+}

@@ -1,0 +1,157 @@
+//! The account that submits: what the files bind to it, against what its triggers need.
+
+use super::super::site::Site;
+use super::super::world::Rule;
+use super::{Check, short};
+
+/// One right: a verb on a resource of a group.
+struct Need {
+    group: String,
+    resource: String,
+    verbs: Vec<&'static str>,
+}
+
+/// Checks the Sensor's service account.
+pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
+    let Some(site) = spec.at(&["template", "serviceAccountName"]) else {
+        return;
+    };
+    let account = site.node.text().unwrap_or_default();
+    let Some(needs) = needs(spec) else {
+        return;
+    };
+    let roles: Vec<_> = check
+        .world
+        .roles_of(check.namespace, account)
+        .into_iter()
+        .cloned()
+        .collect();
+    for role in &roles {
+        let more: Vec<String> = role
+            .rules
+            .iter()
+            .filter_map(|rule| excess(rule, &needs))
+            .collect();
+        if more.is_empty() {
+            continue;
+        }
+        let finding = check.report(
+            "submit-account",
+            &site,
+            format!(
+                "{} `{}` gives `{}` more than its triggers need: {}",
+                role.kind,
+                short(&role.name),
+                short(account),
+                more.join("; ")
+            ),
+        );
+        let enough: Vec<String> = needs
+            .iter()
+            .map(|need| format!("{} on {}", need.verbs.join(", "), need.resource))
+            .collect();
+        finding.meant = Some(enough.join("; "));
+    }
+    if roles.is_empty() {
+        return;
+    }
+    for need in &needs {
+        let lacks: Vec<&str> = need
+            .verbs
+            .iter()
+            .filter(|verb| {
+                !roles
+                    .iter()
+                    .flat_map(|role| &role.rules)
+                    .any(|rule| allows(rule, need, verb))
+            })
+            .copied()
+            .collect();
+        if lacks.contains(&"create") {
+            let finding = check.report(
+                "submit-account",
+                &site,
+                format!(
+                    "none of the roles that the files bind to `{}` lets it create {}: its triggers fail with `forbidden`, and their events are lost",
+                    short(account),
+                    need.resource
+                ),
+            );
+            finding.meant = Some(format!("a Role with the verb create on {}", need.resource));
+        }
+    }
+}
+
+/// What the triggers need; `None` if one of them needs what is not known here.
+fn needs(spec: &Site<'_>) -> Option<Vec<Need>> {
+    let mut needs: Vec<Need> = Vec::new();
+    for trigger in spec.list("triggers") {
+        let template = trigger.get("template")?;
+        if let Some(k8s) = template.get("k8s") {
+            let resource = k8s.at(&["source", "resource"])?;
+            let (group, _) = resource
+                .text("apiVersion")
+                .split_once('/')
+                .unwrap_or(("", ""));
+            let kind = resource.text("kind").to_lowercase();
+            let plural = match kind.strip_suffix('y') {
+                Some(stem) => format!("{stem}ies"),
+                None if kind.ends_with('s') => format!("{kind}es"),
+                None => format!("{kind}s"),
+            };
+            let mut verbs: Vec<&'static str> = match k8s.text("operation") {
+                "" | "create" => vec!["create"],
+                "update" => vec!["get", "create", "update"],
+                "patch" => vec!["get", "create", "patch"],
+                "delete" => vec!["get", "delete"],
+                _ => return None,
+            };
+            // The policy and `liveObject` look at the object again.
+            if trigger.at(&["policy", "k8s"]).is_some() || k8s.flag("liveObject") {
+                verbs.push("get");
+            }
+            needs.push(Need {
+                group: group.to_owned(),
+                resource: plural,
+                verbs,
+            });
+        } else if template.get("argoWorkflow").is_some() {
+            return None;
+        }
+    }
+    (!needs.is_empty()).then_some(needs)
+}
+
+fn has(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|one| one == wanted || one == "*")
+}
+
+fn allows(rule: &Rule, need: &Need, verb: &str) -> bool {
+    let place = has(&rule.groups, &need.group) && has(&rule.resources, &need.resource);
+    // A name is not known yet when an object is created.
+    place && has(&rule.verbs, verb) && (rule.names.is_empty() || verb != "create")
+}
+
+/// What a rule gives beyond the needs.
+fn excess(rule: &Rule, needs: &[Need]) -> Option<String> {
+    if rule
+        .groups
+        .iter()
+        .any(|group| group == "coordination.k8s.io")
+        && rule.groups.len() == 1
+    {
+        // Leader election may need leases.
+        return None;
+    }
+    let needed = |group: &str, resource: &str, verb: &str| {
+        needs.iter().any(|need| {
+            need.group == group && need.resource == resource && need.verbs.contains(&verb)
+        })
+    };
+    let more = rule.groups.iter().any(|group| {
+        rule.resources
+            .iter()
+            .any(|resource| rule.verbs.iter().any(|verb| !needed(group, resource, verb)))
+    });
+    more.then(|| format!("{} on {}", rule.verbs.join(", "), rule.resources.join(", ")))
+}

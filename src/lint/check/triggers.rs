@@ -1,0 +1,249 @@
+//! Triggers: conditions, retries, names, and dependencies that share an event.
+
+use super::super::finding::{Edit, Fix};
+use super::super::site::Site;
+use super::parameters::{self, Owner};
+use super::{Check, short};
+use crate::sensor::conditions::Conditions;
+
+/// Checks all triggers, and the pod's log level.
+pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
+    let dependencies = spec.list("dependencies");
+    let names: Vec<String> = dependencies
+        .iter()
+        .map(|dependency| dependency.text("name").to_owned())
+        .collect();
+    let triggers = spec.list("triggers");
+    let mut used: Vec<String> = Vec::new();
+    let mut readable = !triggers.is_empty();
+    for trigger in &triggers {
+        one(check, trigger, &dependencies);
+        match conditions(check, trigger, &names) {
+            Some(conditions) => {
+                shared_event(check, trigger, &conditions, &dependencies);
+                used.extend(conditions.dependencies().iter().cloned());
+            }
+            None => readable = false,
+        }
+    }
+    if readable {
+        unused(check, &dependencies, &used);
+    }
+    log_level(check, spec);
+}
+
+fn one(check: &mut Check<'_>, trigger: &Site<'_>, dependencies: &[Site<'_>]) {
+    if let Some(dead_letter) = trigger.get("dlqTrigger") {
+        one(check, &dead_letter, dependencies);
+    }
+    let template = trigger.get("template");
+    let kinds = ["k8s", "argoWorkflow", "http"];
+    let acting = template
+        .as_ref()
+        .and_then(|template| kinds.iter().find_map(|kind| template.get(kind)));
+    let resource = acting
+        .as_ref()
+        .and_then(|acting| acting.at(&["source", "resource"]));
+    let owner = Owner {
+        dependencies,
+        resource: resource.as_ref(),
+    };
+    let of_template = trigger.list("parameters");
+    let of_object = acting
+        .as_ref()
+        .map_or_else(Vec::new, |acting| acting.list("parameters"));
+    let payload = acting
+        .as_ref()
+        .map_or_else(Vec::new, |acting| acting.list("payload"));
+    for list in [&of_template, &of_object, &payload] {
+        parameters::check(check, list, &owner);
+    }
+    let both: Vec<Site<'_>> = of_template.into_iter().chain(of_object).collect();
+    if let (Some(acting), Some(resource)) = (&acting, &resource) {
+        fixed_name(check, acting, resource, &both);
+    }
+    retry(check, trigger);
+}
+
+fn fixed_name(check: &mut Check<'_>, acting: &Site<'_>, resource: &Site<'_>, list: &[Site<'_>]) {
+    let creates = matches!(acting.text("operation"), "" | "create" | "submit");
+    let object = resource.json();
+    let name = parameters::field(&object, "/metadata/name");
+    if !creates || name.is_empty() || parameters::writes(list, "metadata.name") {
+        return;
+    }
+    let site = resource
+        .at(&["metadata", "name"])
+        .unwrap_or_else(|| resource.clone());
+    let finding = check.report(
+        "fixed-name",
+        &site,
+        format!(
+            "every event creates `{}`: while the first one exists, the others fail with `already exists` and are lost",
+            short(name)
+        ),
+    );
+    finding.meant = Some(
+        "`generateName`, or a parameter that puts the business key into `metadata.name`".to_owned(),
+    );
+}
+
+fn retry(check: &mut Check<'_>, trigger: &Site<'_>) {
+    let Some(site) = trigger.get("retryStrategy") else {
+        return;
+    };
+    if trigger.flag("atLeastOnce") {
+        return;
+    }
+    let fix = site.key_mark.and_then(|key| {
+        let line_start = check.source[..key.bytes.start]
+            .rfind('\n')
+            .map_or(0, |at| at + 1);
+        let indent = check.source.get(line_start..key.bytes.start)?;
+        let alone = indent.chars().all(|c| c == ' ') && !key.bytes.is_empty();
+        let absent = trigger.get("atLeastOnce").is_none();
+        (alone && absent).then(|| Fix {
+            title: "add `atLeastOnce: true`".to_owned(),
+            safe: false,
+            edits: vec![Edit {
+                bytes: key.bytes.start..key.bytes.start,
+                text: format!("atLeastOnce: true\n{indent}"),
+            }],
+        })
+    });
+    let finding = check.report_key(
+        "retry-without-at-least-once",
+        &site,
+        "without `atLeastOnce: true` the trigger runs once, after the event is acknowledged; `retryStrategy` does nothing",
+    );
+    finding.meant = Some("`atLeastOnce: true` beside it".to_owned());
+    finding.fix = fix;
+}
+
+fn conditions(check: &mut Check<'_>, trigger: &Site<'_>, names: &[String]) -> Option<Conditions> {
+    let template = trigger.get("template")?;
+    let text = template.text("conditions");
+    if names.is_empty() {
+        return None;
+    }
+    match Conditions::parse(text, names) {
+        Ok(conditions) => Some(conditions),
+        Err(error) => {
+            let site = template.get("conditions").unwrap_or(template);
+            let finding = check.report(
+                "bad-conditions",
+                &site,
+                format!("the trigger is never subscribed: {error}"),
+            );
+            finding.meant = Some(format!(
+                "names of dependencies ({}) joined with && and ||",
+                names.join(", ")
+            ));
+            None
+        }
+    }
+}
+
+/// Two dependencies of one trigger that listen to the same event.
+fn shared_event(
+    check: &mut Check<'_>,
+    trigger: &Site<'_>,
+    conditions: &Conditions,
+    dependencies: &[Site<'_>],
+) {
+    let named = |name: &String| {
+        dependencies
+            .iter()
+            .rev()
+            .find(|one| one.text("name") == name)
+    };
+    let wanted: Vec<&Site<'_>> = conditions.dependencies().iter().filter_map(named).collect();
+    for (place, one) in wanted.iter().enumerate() {
+        let address = |site: &Site<'_>| {
+            (
+                site.text("eventSourceName").to_owned(),
+                site.text("eventName").to_owned(),
+            )
+        };
+        let Some(other) = wanted[place + 1..]
+            .iter()
+            .find(|other| address(other) == address(one))
+        else {
+            continue;
+        };
+        let (first, second) = (one.text("name"), other.text("name"));
+        let site = trigger
+            .at(&["template", "conditions"])
+            .or_else(|| trigger.at(&["template", "name"]))
+            .unwrap_or_else(|| trigger.clone());
+        let what = if conditions.needs_several() {
+            format!(
+                "`{first}` and `{second}` listen to the same event: one that passes both filters counts for both"
+            )
+        } else {
+            format!(
+                "`{first}` and `{second}` listen to the same event: one that passes both filters runs the trigger twice"
+            )
+        };
+        let finding = check.report("two-dependencies-on-one-event", &site, what);
+        finding.meant = Some(
+            "one dependency whose filter says both, or filters that exclude each other".to_owned(),
+        );
+        return;
+    }
+}
+
+fn unused(check: &mut Check<'_>, dependencies: &[Site<'_>], used: &[String]) {
+    for dependency in dependencies {
+        let name = dependency.text("name");
+        if name.is_empty() || used.iter().any(|used| used == name) {
+            continue;
+        }
+        let site = dependency.get("name").unwrap_or_else(|| dependency.clone());
+        let finding = check.report(
+            "unused-dependency",
+            &site,
+            format!(
+                "no trigger's `conditions` name `{}`, so its events do nothing",
+                short(name)
+            ),
+        );
+        finding.meant = Some("name it in `conditions`, or leave it out".to_owned());
+    }
+}
+
+fn log_level(check: &mut Check<'_>, spec: &Site<'_>) {
+    let Some(container) = spec.at(&["template", "container"]) else {
+        return;
+    };
+    for variable in container.list("env") {
+        if variable.text("name") != "LOG_LEVEL" {
+            continue;
+        }
+        let Some(site) = variable.get("value") else {
+            continue;
+        };
+        let text = variable.text("value");
+        if text.is_empty() || matches!(text, "debug" | "info" | "warn" | "error") {
+            continue;
+        }
+        let lower = text.trim().to_ascii_lowercase();
+        let meant = matches!(lower.as_str(), "debug" | "info" | "warn" | "error").then_some(lower);
+        let fix = meant
+            .as_deref()
+            .and_then(|meant| check.text_fix(&site, meant, format!("write `{meant}`"), true));
+        let finding = check.report(
+            "log-level",
+            &site,
+            format!(
+                "`{}` is no level and counts as info: a dropped event leaves no line with its id",
+                short(text)
+            ),
+        );
+        finding.meant = Some(meant.map_or_else(
+            || "one of debug, info, warn, error".to_owned(),
+            |meant| format!("`{meant}`"),
+        ));
+        finding.fix = fix;
+    }
+}

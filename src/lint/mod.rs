@@ -1,0 +1,232 @@
+//! Hazards in Sensors: what Argo Events will do with a manifest that its author probably did not mean.
+//!
+//! From above: [`lint`] over texts, [`fix::apply`], the [`rule::RULES`], and [`render`] for people and programs. Every
+//! finding is tried on the Sensor's own semantics where that can be done; nothing is read, sent or written here.
+
+mod check;
+mod finding;
+pub mod fix;
+mod known;
+pub mod render;
+pub mod rule;
+mod site;
+mod tree;
+mod world;
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+pub use finding::{Edit, Finding, Fix, Level};
+use site::Site;
+use tree::Node;
+use world::{World, is_kind};
+
+/// A file as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// As it was named.
+    pub name: String,
+    /// What it holds.
+    pub text: String,
+    /// It was named itself, not found in a directory: then it should be YAML.
+    pub named: bool,
+}
+
+/// What to look for.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Rules whose findings are left out.
+    pub allowed: BTreeSet<String>,
+    /// Rules whose findings count as errors.
+    pub denied: BTreeSet<String>,
+}
+
+/// All findings, in the order of files and lines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// Sensors that were checked.
+    pub sensors: usize,
+    /// Files without a Sensor, which were passed over.
+    pub passed_over: usize,
+}
+
+impl Report {
+    /// Whether something was found that is worse than a note.
+    #[must_use]
+    pub fn fails(&self) -> bool {
+        self.findings
+            .iter()
+            .any(|finding| finding.level > Level::Note)
+    }
+}
+
+/// A file and its documents.
+struct Read<'i> {
+    input: &'i Input,
+    documents: Vec<Node>,
+    twice: Option<tree::Unreadable>,
+}
+
+/// Checks the Sensors of some files; what else is in them (EventSources, roles) is taken into account.
+///
+/// `previous` are files with the same Sensors as they were before; `now` is the day on which time windows are tried.
+#[must_use]
+pub fn lint(inputs: &[Input], previous: &[Input], options: &Options, now: Timestamp) -> Report {
+    let mut report = Report::default();
+    let mut files = Vec::new();
+    for input in inputs {
+        match tree::read(&input.text) {
+            Ok((documents, twice)) => files.push(Read {
+                input,
+                documents,
+                twice,
+            }),
+            Err(error) if input.named || speaks_of_a_sensor(&input.text) => {
+                report.findings.push(unreadable(input, &error));
+            }
+            Err(_) => report.passed_over += 1,
+        }
+    }
+    let mut world = World::default();
+    for document in files.iter().flat_map(|file| &file.documents) {
+        world.add(document);
+    }
+    let before: Vec<Node> = previous
+        .iter()
+        .filter_map(|input| tree::read(&input.text).ok())
+        .flat_map(|(documents, _)| documents)
+        .filter(|document| is_kind(document, "argoproj.io/", "Sensor"))
+        .collect();
+    for file in &files {
+        one_file(file, &before, &world, now, &mut report);
+    }
+    settle(&mut report, inputs, options);
+    report
+}
+
+fn one_file(file: &Read<'_>, before: &[Node], world: &World, now: Timestamp, report: &mut Report) {
+    let sensors: Vec<&Node> = file
+        .documents
+        .iter()
+        .filter(|document| is_kind(document, "argoproj.io/", "Sensor"))
+        .collect();
+    if sensors.is_empty() {
+        report.passed_over += 1;
+        return;
+    }
+    report.sensors += sensors.len();
+    if let Some(twice) = &file.twice {
+        report.findings.push(Finding {
+            rule: "duplicate-key",
+            level: rule::level("duplicate-key"),
+            file: file.input.name.clone(),
+            line: twice.line,
+            column: twice.column,
+            path: String::new(),
+            what:
+                "this key is there twice; only the last one counts, and kubectl may refuse the file"
+                    .to_owned(),
+            meant: Some("one of them".to_owned()),
+            fix: None,
+        });
+    }
+    for sensor in sensors {
+        let earlier = before
+            .iter()
+            .find(|earlier| names(earlier) == names(sensor));
+        report.findings.extend(check::sensor(
+            &file.input.name,
+            &file.input.text,
+            sensor,
+            earlier,
+            world,
+            now,
+        ));
+    }
+}
+
+/// Namespace and name.
+fn names(document: &Node) -> (String, String) {
+    let metadata = Site::root(document).get("metadata");
+    let text = |key| {
+        metadata
+            .as_ref()
+            .map_or_else(String::new, |metadata| metadata.text(key).to_owned())
+    };
+    (text("namespace"), text("name"))
+}
+
+fn speaks_of_a_sensor(text: &str) -> bool {
+    let sensor = text.lines().any(|line| {
+        line.trim_end()
+            .strip_prefix("kind:")
+            .is_some_and(|kind| kind.trim() == "Sensor")
+    });
+    sensor && !text.contains("{{")
+}
+
+fn unreadable(input: &Input, error: &tree::Unreadable) -> Finding {
+    Finding {
+        rule: "yaml",
+        level: rule::level("yaml"),
+        file: input.name.clone(),
+        line: error.line,
+        column: error.column,
+        path: String::new(),
+        what: format!("this is no YAML: {}", error.message),
+        meant: None,
+        fix: None,
+    }
+}
+
+/// Leaves out what is allowed, raises what is denied, and sorts.
+fn settle(report: &mut Report, inputs: &[Input], options: &Options) {
+    report.findings.retain(|finding| {
+        let text = inputs
+            .iter()
+            .find(|input| input.name == finding.file)
+            .map_or("", |input| input.text.as_str());
+        !options.allowed.contains(finding.rule) && !allowed_here(text, finding)
+    });
+    for finding in &mut report.findings {
+        if options.denied.contains(finding.rule) {
+            finding.level = Level::Error;
+        }
+    }
+    let order = |name: &str| inputs.iter().position(|input| input.name == name);
+    report.findings.sort_by_key(|finding| {
+        (
+            order(&finding.file),
+            finding.line,
+            finding.column,
+            finding.rule,
+        )
+    });
+    report.findings.dedup();
+}
+
+/// A comment `# eventlab: allow RULE` at the end of the line, or alone on the line before.
+fn allowed_here(text: &str, finding: &Finding) -> bool {
+    let mut lines = text.lines().skip(finding.line.saturating_sub(2));
+    let (before, own) = if finding.line > 1 {
+        (lines.next(), lines.next())
+    } else {
+        (None, lines.next())
+    };
+    let before = before.filter(|line| line.trim_start().starts_with('#'));
+    [before, own].into_iter().flatten().any(|line| {
+        let Some((_, rules)) = line.split_once("# eventlab: allow ") else {
+            return false;
+        };
+        rules
+            .split([',', ' '])
+            .any(|rule| rule.trim() == finding.rule)
+    })
+}
+
+#[cfg(test)]
+mod tests;

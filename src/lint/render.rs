@@ -1,0 +1,243 @@
+//! Findings for people and for programs: text, JSON, GitHub's annotations, SARIF.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::rule::{RULES, Rule};
+use super::{Finding, Level, Report};
+
+/// One finding a line, then what was meant, then the count.
+#[must_use]
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    for finding in &report.findings {
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            out,
+            "{}:{}:{}: {} {}: {}",
+            finding.file,
+            finding.line,
+            finding.column,
+            finding.level.as_str(),
+            finding.rule,
+            finding.what
+        );
+        if let Some(meant) = &finding.meant {
+            let _ = writeln!(out, "    meant: {meant}{}", fixable(finding));
+        }
+    }
+    out.push_str(&summary(report));
+    out.push('\n');
+    out
+}
+
+fn fixable(finding: &Finding) -> &'static str {
+    match &finding.fix {
+        Some(fix) if fix.safe => "  [--fix]",
+        Some(_) => "  [--fix-suggested]",
+        None => "",
+    }
+}
+
+/// How many of what.
+#[must_use]
+pub fn summary(report: &Report) -> String {
+    let of = |level: Level| {
+        report
+            .findings
+            .iter()
+            .filter(|finding| finding.level == level)
+            .count()
+    };
+    let (errors, warnings, notes) = (of(Level::Error), of(Level::Warning), of(Level::Note));
+    let mut out = format!(
+        "{} checked: {}, {}, {}",
+        counted(report.sensors, "Sensor"),
+        counted(errors, "error"),
+        counted(warnings, "warning"),
+        counted(notes, "note")
+    );
+    if report.passed_over > 0 {
+        let _ = write!(
+            out,
+            "; {} without a Sensor passed over",
+            counted(report.passed_over, "file")
+        );
+    }
+    out
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// One JSON object.
+#[must_use]
+pub fn json(report: &Report) -> String {
+    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Workflow commands that GitHub shows as annotations.
+#[must_use]
+pub fn github(report: &Report) -> String {
+    let mut out = String::new();
+    for finding in &report.findings {
+        let kind = match finding.level {
+            Level::Note => "notice",
+            level => level.as_str(),
+        };
+        let meant = finding
+            .meant
+            .as_ref()
+            .map_or_else(String::new, |meant| format!("\nMeant: {meant}"));
+        let _ = writeln!(
+            out,
+            "::{kind} file={},line={},col={},title=eventlab {}::{}",
+            property(&finding.file),
+            finding.line,
+            finding.column,
+            finding.rule,
+            data(&format!("{}{meant}", finding.what))
+        );
+    }
+    out
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// SARIF 2.1.0.
+#[must_use]
+pub fn sarif(report: &Report) -> String {
+    let document = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "eventlab",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": RULES.iter().map(sarif_rule).collect::<Vec<_>>(),
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": report.findings.iter().map(sarif_result).collect::<Vec<_>>(),
+        }],
+    });
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn sarif_rule(rule: &Rule) -> Value {
+    json!({
+        "id": rule.id,
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.why},
+        "defaultConfiguration": {"level": rule.level.as_str()},
+    })
+}
+
+fn sarif_result(finding: &Finding) -> Value {
+    let message = match &finding.meant {
+        Some(meant) => format!("{}. Meant: {meant}", finding.what),
+        None => finding.what.clone(),
+    };
+    let mut result = json!({
+        "ruleId": finding.rule,
+        "ruleIndex": RULES.iter().position(|rule| rule.id == finding.rule),
+        "level": finding.level.as_str(),
+        "message": {"text": message},
+        "locations": [{
+            "physicalLocation": {
+                "artifactLocation": {"uri": uri(&finding.file)},
+                "region": {"startLine": finding.line, "startColumn": finding.column},
+            },
+            "logicalLocations": [{"fullyQualifiedName": finding.path}],
+        }],
+    });
+    if let Some(fix) = &finding.fix {
+        let replacements: Vec<Value> = fix
+            .edits
+            .iter()
+            .map(|edit| {
+                json!({
+                    "deletedRegion": {"byteOffset": edit.bytes.start, "byteLength": edit.bytes.len()},
+                    "insertedContent": {"text": edit.text},
+                })
+            })
+            .collect();
+        result["fixes"] = json!([{
+            "description": {"text": fix.title},
+            "artifactChanges": [{
+                "artifactLocation": {"uri": uri(&finding.file)},
+                "replacements": replacements,
+            }],
+        }]);
+    }
+    result
+}
+
+/// A path as a URI reference.
+fn uri(path: &str) -> String {
+    let mut out = String::new();
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// The rules, one a line.
+#[must_use]
+pub fn rules() -> String {
+    let mut out = String::new();
+    for rule in &RULES {
+        let _ = writeln!(
+            out,
+            "{:<32} {:<8} {}",
+            rule.id,
+            rule.level.as_str(),
+            rule.summary
+        );
+    }
+    out
+}
+
+/// One rule at length.
+#[must_use]
+pub fn explain(rule: &Rule) -> String {
+    let mut out = format!(
+        "{} ({})\n\n{}. {}\n",
+        rule.id,
+        rule.level.as_str(),
+        capital(rule.summary),
+        rule.why
+    );
+    for (title, lines) in [("Found", rule.bad), ("Not found", rule.good)] {
+        if !lines.is_empty() {
+            let _ = write!(out, "\n{title}:\n");
+            for line in lines.lines() {
+                let _ = writeln!(out, "    {line}");
+            }
+        }
+    }
+    out
+}
+
+fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(characters).collect()
+}

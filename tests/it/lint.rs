@@ -1,0 +1,226 @@
+//! `eventlab lint`: files, directories, globs and stdin; formats, fixes and exit codes.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+const OPEN: &str = "apiVersion: argoproj.io/v1alpha1
+kind: Sensor
+metadata: {name: orders, namespace: shop}
+spec:
+  dependencies:
+    - name: order
+      eventSourceName: web
+      eventName: orders
+      filters:
+        dataLogicalOperator: OR   # either of them
+        data:
+          - path: body.kind
+            type: string
+            value:
+              - order.created # the kind
+  triggers:
+    - template:
+        name: run
+        k8s:
+          source:
+            resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}
+";
+
+fn lint_with(arguments: &[&str], stdin: &str) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .arg("lint")
+        .args(arguments)
+        .write_stdin(stdin)
+        .output()
+        .unwrap();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn lint(arguments: &[&str]) -> (i32, String, String) {
+    lint_with(arguments, "")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn findings_have_file_line_and_column() {
+    let (code, out, err) = lint_with(&["-f", "-"], OPEN);
+    assert_eq!(code, 1, "{err}");
+    assert!(out.contains("-:10:30: error unknown-operator: "), "{out}");
+    assert!(out.contains("-:15:17: warning unescaped-dot: "), "{out}");
+    assert!(
+        out.contains("-:15:17: warning unanchored-pattern: "),
+        "{out}"
+    );
+    assert!(
+        out.ends_with("1 Sensor checked: 1 error, 2 warnings, 0 notes\n"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_mended_sensor_has_exit_code_0() {
+    let good = OPEN
+        .replace("OR ", "or ")
+        .replace("- order.created", "- ^order\\.created$");
+    let (code, out, _) = lint_with(&["-f", "-"], &good);
+    assert_eq!((code, out.lines().count()), (0, 1), "{out}");
+}
+
+#[test]
+fn fixes_are_written_in_place_and_keep_the_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sensor.yaml");
+    let link = directory.path().join("link.yaml");
+    std::fs::write(&file, OPEN).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let (code, _, err) = lint(&["-f", text(&link), "--fix"]);
+    assert_eq!(code, 1, "the anchor is a suggestion");
+    assert!(err.contains("2 fixed"), "{err}");
+    let mended = std::fs::read_to_string(&file).unwrap();
+    let wanted = OPEN
+        .replace("Operator: OR ", "Operator: or ")
+        .replace("- order.created #", "- 'order\\.created' #");
+    assert_eq!(mended, wanted);
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    let (code, ..) = lint(&["-f", text(&file), "--fix-suggested"]);
+    assert_eq!(code, 0);
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        wanted.replace("'order\\.created'", "'^order\\.created$'")
+    );
+    assert_eq!(
+        std::fs::read_dir(directory.path()).unwrap().count(),
+        2,
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn mended_stdin_is_the_output() {
+    let (code, out, _) = lint_with(&["-f", "-", "--fix", "--fix-suggested"], OPEN);
+    assert_eq!(code, 0);
+    assert!(
+        out.starts_with("apiVersion") && out.contains("'^order\\.created$' # the kind"),
+        "{out}"
+    );
+}
+
+#[test]
+fn directories_and_globs_are_looked_into() {
+    let directory = tempfile::tempdir().unwrap();
+    let inner = directory.path().join("a/b");
+    std::fs::create_dir_all(&inner).unwrap();
+    std::fs::create_dir_all(directory.path().join(".git")).unwrap();
+    std::fs::write(inner.join("sensor.yml"), OPEN).unwrap();
+    std::fs::write(directory.path().join(".git/sensor.yml"), OPEN).unwrap();
+    std::fs::write(directory.path().join("service.yaml"), "kind: Service\n").unwrap();
+    std::fs::write(directory.path().join("chart.yaml"), "kind: {{ .x }}\n").unwrap();
+    std::fs::write(directory.path().join("notes.txt"), OPEN).unwrap();
+    let (code, out, err) = lint(&["-f", text(directory.path())]);
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        out.ends_with(
+            "1 Sensor checked: 1 error, 2 warnings, 0 notes; 2 files without a Sensor passed over\n"
+        ),
+        "{out}"
+    );
+    let glob = format!("{}/**/*.yml", directory.path().display());
+    let (_, out, _) = lint(&["-f", &glob]);
+    assert!(out.contains("sensor.yml:15:17:"), "{out}");
+    let (code, _, err) = lint(&["-f", &format!("{}/*.none", directory.path().display())]);
+    assert_eq!(code, 2);
+    assert!(err.contains("no file matches"), "{err}");
+}
+
+#[test]
+fn programs_can_read_the_findings() {
+    let (_, out, _) = lint_with(&["-f", "-", "--format", "json"], OPEN);
+    let json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["findings"][0]["rule"], "unknown-operator");
+    assert_eq!(json["findings"][0]["fix"]["edits"][0]["text"], "or");
+    let (_, out, _) = lint_with(&["-f", "-", "--format", "sarif"], OPEN);
+    let sarif: Value = serde_json::from_str(&out).unwrap();
+    let run = &sarif["runs"][0];
+    let result = &run["results"][0];
+    assert_eq!(
+        run["tool"]["driver"]["rules"][result["ruleIndex"].as_u64().unwrap() as usize]["id"],
+        result["ruleId"]
+    );
+    assert_eq!(
+        result["locations"][0]["physicalLocation"]["region"]["startLine"],
+        10
+    );
+    let (code, out, err) = lint_with(&["-f", "-", "--format", "github"], OPEN);
+    assert_eq!(code, 1);
+    assert!(
+        out.starts_with("::error file=-,line=10,col=30,title=eventlab unknown-operator::"),
+        "{out}"
+    );
+    assert!(err.contains("1 Sensor checked"), "{err}");
+}
+
+#[test]
+fn rules_are_listed_explained_allowed_and_denied() {
+    let (code, out, _) = lint(&["--list-rules"]);
+    assert!(code == 0 && out.lines().count() > 40, "{out}");
+    let (code, out, _) = lint(&["--explain", "unescaped-dot"]);
+    assert!(code == 0 && out.contains("order.created"), "{out}");
+    let (code, _, err) = lint(&["--explain", "unescaped"]);
+    assert!(
+        code == 2 && err.contains("did you mean unescaped-dot"),
+        "{err}"
+    );
+    let rules = "unknown-operator,unescaped-dot,unanchored-pattern";
+    let (code, out, _) = lint_with(&["-f", "-", "--allow", rules], OPEN);
+    assert_eq!((code, out.lines().count()), (0, 1), "{out}");
+    let flag = OPEN.replace("OR ", "or ").replace("order.created", "^order$").replace("type: string", "type: string\n          - {path: body.kind, type: string, comparator: '!=', value: [^test$]}\n          - path: body.sku\n            type: string");
+    assert_eq!(lint_with(&["-f", "-"], &flag).0, 0);
+    assert_eq!(
+        lint_with(&["-f", "-", "--deny", "missing-field"], &flag).0,
+        1
+    );
+    assert_eq!(lint_with(&["-f", "-", "--deny", "nonsense"], &flag).0, 2);
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    for (arguments, stdin, told) in [
+        (
+            vec!["-f", "/nowhere/sensor.yaml"],
+            "",
+            "cannot read /nowhere/sensor.yaml",
+        ),
+        (vec![], "", "--file"),
+    ] {
+        let (code, _, err) = lint_with(&arguments, stdin);
+        assert!(code == 2 && err.contains(told), "{err}");
+    }
+    let (code, out, _) = lint_with(&["-f", "-"], "kind: [\n");
+    assert!(code == 1 && out.contains("error yaml:"), "{out}");
+}
+
+/// What the reference solutions of the labs have wrong is what these labs are about, and nothing else.
+#[test]
+fn solutions_of_the_labs_have_no_error() {
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
+    let (_, out, _) = lint(&["-f", text(&manifests), "--format", "json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let errors: Vec<&Value> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| {
+            finding["level"] == "error" && finding["file"].as_str().unwrap().contains("solution")
+        })
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
