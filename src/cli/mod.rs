@@ -9,6 +9,8 @@ mod explain;
 mod inspect;
 mod learn;
 mod lint;
+mod metrics;
+mod node;
 pub mod place;
 mod prepare;
 mod progress;
@@ -76,6 +78,10 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Say what is missing on a real cluster, and what mends it (--context)
     Doctor(doctor::DoctorArgs),
+    /// Print or serve the four counters of the session for Prometheus
+    Metrics(metrics::MetricsArgs),
+    /// Run the embedded controllers and node against another API server (--context)
+    Node(node::NodeArgs),
     /// Follow one event through a pipeline of your own
     Trace(trace::TraceArgs),
     /// Find hazards in Sensors: unanchored, unescaped, coerced, misspelt, never live
@@ -173,6 +179,8 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
         Some(Command::Explain(args)) => explain::run(args),
+        Some(Command::Metrics(args)) => metrics::run(place, args).await,
+        Some(Command::Node(args)) => node::run(place, args).await,
         Some(Command::Trace(args)) => trace::run(place, args).await,
         Some(Command::Doctor(args)) => doctor::run(place, args).await,
         Some(Command::Lint(args)) => lint::run(args),

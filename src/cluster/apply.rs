@@ -227,6 +227,9 @@ impl Cluster {
             });
         }
         name_image(&mut object, self.host().image());
+        if self.host().is_shared() {
+            own_volumes(&mut object);
+        }
         let hash = digest(&object);
         if let Value::Object(map) = &mut object {
             edit(map, "metadata", |metadata| {
@@ -310,6 +313,33 @@ impl Cluster {
             Err(kube::Error::Api(status)) if status.reason == "Conflict" => Err(Retry::Again),
             Err(error) => Err(failed(title, &error)),
         }
+    }
+}
+
+/// The user of the program's image, who is not root.
+const IMAGE_GROUP: u32 = 65532;
+
+/// A volume of a real cluster belongs to root unless the pod says for whom it is.
+fn own_volumes(object: &mut Value) {
+    let spec = match text(object, "/kind") {
+        "Deployment" => object.pointer_mut("/spec/template/spec"),
+        "WorkflowTemplate" | "Workflow" => object.pointer_mut("/spec"),
+        _ => None,
+    };
+    let Some(Value::Object(spec)) = spec else {
+        return;
+    };
+    let claims = spec
+        .get("volumes")
+        .and_then(Value::as_array)
+        .is_some_and(|volumes| {
+            volumes
+                .iter()
+                .any(|volume| volume.get("persistentVolumeClaim").is_some())
+        });
+    if claims {
+        spec.entry("securityContext")
+            .or_insert_with(|| json!({"fsGroup": IMAGE_GROUP}));
     }
 }
 
@@ -552,6 +582,21 @@ mod tests {
         assert_eq!(object["metadata"]["labels"], json!({"c": "d", "a": "b"}));
         assert_eq!(object["metadata"]["resourceVersion"], "7");
         assert_eq!(object["status"], json!({"x": 1}));
+    }
+
+    #[test]
+    fn a_volume_is_made_for_the_images_user_and_the_image_is_named() {
+        let mut object = json!({"kind": "Deployment", "spec": {"template": {"spec": {
+            "containers": [{"image": WORKLOAD_IMAGE}, {"image": "other"}], "volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}}}});
+        own_volumes(&mut object);
+        name_image(&mut object, "registry.example/eventlab:1");
+        let pod = &object["spec"]["template"]["spec"];
+        assert_eq!(pod["securityContext"]["fsGroup"], 65532);
+        assert_eq!(pod["containers"][0]["image"], "registry.example/eventlab:1");
+        assert_eq!(pod["containers"][1]["image"], "other");
+        let mut none = json!({"kind": "Sensor", "spec": {"volumes": []}});
+        own_volumes(&mut none);
+        assert_eq!(none["spec"].get("securityContext"), None);
     }
 
     #[test]

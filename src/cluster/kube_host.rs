@@ -125,6 +125,10 @@ impl Host for KubeHost {
         self.options.image.as_deref().unwrap_or(WORKLOAD_IMAGE)
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn session_tag(&self) -> Option<&str> {
         self.options.tag.as_deref()
     }

@@ -66,6 +66,10 @@ pub trait Host: Send + Sync {
     fn image(&self) -> &str {
         WORKLOAD_IMAGE
     }
+    /// Whether the cluster is somebody else's, where others use it, too.
+    fn is_shared(&self) -> bool {
+        false
+    }
     /// What tells the names of this session from those of others that used the cluster before; nothing where nobody could.
     fn session_tag(&self) -> Option<&str> {
         None

@@ -6,6 +6,7 @@
 pub mod explain;
 pub mod json;
 pub mod markdown;
+pub mod metrics;
 
 use std::collections::BTreeMap;
 

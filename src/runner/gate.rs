@@ -12,6 +12,7 @@ use super::expected::{Subscription, subscriptions};
 use super::releases;
 use crate::embedded::bus::ConsumerInfo;
 use crate::lab::GateMode;
+use crate::lint;
 use crate::session::message::{GateCondition, GateReport, StepError};
 
 /// What the log of one container instance has said about its subscriptions so far.
@@ -218,11 +219,46 @@ fn split_pods<'a>(
     object: &Value,
     variable: &str,
 ) -> (Vec<&'a Value>, Vec<&'a Value>) {
-    let spec = object.get("spec");
+    let spec = decoded(object, variable);
     pods.iter().filter(|pod| !finished(pod)).partition(|pod| {
         !terminating(pod)
-            && carried(pod, variable).is_some_and(|carried| carried.get("spec") == spec)
+            && carried(pod, variable).is_some_and(|carried| decoded(&carried, variable) == spec)
     })
+}
+
+/// The spec as the controller decodes it and writes it again: without what it does not know, and without what Go leaves
+/// out or fills in as zero. Two specs that differ in nothing else are one.
+fn decoded(object: &Value, variable: &str) -> Option<Value> {
+    let spec = object.get("spec")?;
+    Some(if variable == "SENSOR_OBJECT" {
+        without_zeros(&lint::decoded_spec(spec))
+    } else {
+        without_zeros(spec)
+    })
+}
+
+fn without_zeros(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), without_zeros(value)))
+            .filter(|(_, value)| !is_zero(value))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.iter().map(without_zeros).collect(),
+        other => other.clone(),
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) => false,
+    }
 }
 
 fn event_source(input: &Input) -> GateCondition {

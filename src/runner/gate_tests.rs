@@ -433,3 +433,24 @@ fn a_log_of_an_unknown_release_is_told_with_those_that_are_known() {
     input.logs.values_mut().for_each(|log| log.lines = 2);
     assert_eq!(evaluate(&input).failed, None);
 }
+
+/// A real controller decodes the object and writes it again: unknown fields are gone, and Go's zeros stand there.
+#[test]
+fn a_spec_that_went_through_the_controller_is_the_present_one() {
+    let mut live = sensor(&["t"]);
+    live["spec"]["dependencies"][0]["filtres"] = json!({"data": []});
+    live["spec"]["template"] = json!({"container": {"env": [{"name": "A", "value": "b"}]}});
+    let mut written = sensor(&["t"]);
+    written["metadata"]["creationTimestamp"] = Value::Null;
+    written["spec"]["template"] =
+        json!({"container": {"name": "", "resources": {}, "env": [{"name": "A", "value": "b"}]}});
+    written["spec"]["triggers"][0]["atLeastOnce"] = json!(false);
+    let pods = [pod("p", "SENSOR_OBJECT", &written, None)];
+    assert_eq!(split_pods(&pods, &live, "SENSOR_OBJECT").0.len(), 1);
+    // What the controller knows makes another spec.
+    live["spec"]["dependencies"][0]["filtersLogicalOperator"] = json!("or");
+    assert_eq!(split_pods(&pods, &live, "SENSOR_OBJECT").0.len(), 0);
+    let mut other = sensor(&["t"]);
+    other["spec"]["dependencies"][0]["filters"] = json!({"data": [{"path": "a", "value": [""]}]});
+    assert_eq!(split_pods(&pods, &other, "SENSOR_OBJECT").0.len(), 0);
+}

@@ -285,7 +285,9 @@ fn a_context_is_never_guessed() {
     }
 }
 
+/// Waits as long as the program does, which is why it is not tried every time.
 #[test]
+#[ignore = "takes a minute; .ci/run tries it"]
 fn a_cluster_that_goes_away_leaves_verdicts_open() {
     let mut stranger = Stranger::start();
     let here = Here::new(&stranger.kubeconfig());
