@@ -13,7 +13,7 @@ use super::place::Place;
 use super::run::Format;
 use super::start;
 use crate::lab::COURSE;
-use crate::report::{Report, json as report_json, markdown};
+use crate::report::{Report, json as report_json, markdown, runbook};
 use crate::session::{SessionView, State};
 
 /// Arguments of commands that only print.
@@ -36,6 +36,9 @@ pub enum ReportFormat {
 pub struct ReportArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: ReportFormat,
+    /// Print the recovery steps for the unresolved cases instead; exit 1 while there are any
+    #[arg(long, conflicts_with = "format")]
+    pub runbook: bool,
 }
 
 fn print(text: &str) {
@@ -147,6 +150,15 @@ fn print_status(value: &Value) {
 pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     let (folder, catalog) = (place.folder()?, place.catalog()?);
     let view = view(&folder)?;
+    if args.runbook {
+        let cases = runbook::cases(&view.entries);
+        print(&runbook::render(&cases));
+        return Ok(if cases.is_empty() {
+            Exit::Proven
+        } else {
+            Exit::NotProven
+        });
+    }
     let labs: Arc<[_]> = catalog.labs();
     let report = Report::new(&view.entries, &labs);
     let text = match args.format {

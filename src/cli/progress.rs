@@ -5,8 +5,9 @@ use std::io::Write as _;
 use serde_json::{Value, json};
 
 use super::run::Format;
-use crate::evidence::{Fate, Outcome};
+use crate::evidence::{Fate, MatrixLine, Outcome};
 use crate::lab::{Failure, Lab};
+use crate::report::matrix;
 use crate::runner::autopilot::{Played, Progress, StageEnd, WrongEnd};
 use crate::session::{OpenReason, StageFailure};
 
@@ -76,6 +77,20 @@ impl Printer {
         }
     }
 
+    /// Prints the table of a verification matrix.
+    pub fn matrix(&mut self, lines: &[MatrixLine]) {
+        match self.format {
+            Format::Text => line(&matrix::text(lines)),
+            Format::Json => {
+                let rows: Vec<Value> = lines
+                    .iter()
+                    .map(|line| json!({"line": line, "holds": line.holds()}))
+                    .collect();
+                line(&json!({"matrix": rows}).to_string());
+            }
+        }
+    }
+
     /// Ends the output.
     pub fn finish(&mut self) {}
 }
@@ -141,6 +156,7 @@ fn wanted_text(failure: &Failure) -> String {
         Failure::Probe(probe) => format!("probe {}, seen {}", probe.probe, probe.observed),
         Failure::Gate(gate) => format!("gate {}", gate.gate),
         Failure::Access(access) => format!("the right {}", access.access),
+        Failure::Order(order) => format!("order check {}", order.order),
     }
 }
 

@@ -8,6 +8,7 @@ use super::exit::{Exit, Failure};
 use super::place::Place;
 use super::progress::Printer;
 use super::start;
+use crate::evidence::MatrixLine;
 use crate::lab::{Catalog, GUIDE, Lab};
 use crate::runner::autopilot::{self, Played, Progress, Tries};
 use crate::runner::work::Patience;
@@ -31,7 +32,8 @@ pub enum Format {
 /// Arguments of `run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// Labs to run, in this order; `guide` stands for the labs of the guided course (default: all that are there)
+    /// Labs to run, in this order; `guide` stands for the labs of the guided course; `matrix` ends with its table
+    /// (default: all that are there)
     #[arg(value_name = "LAB")]
     pub names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
@@ -119,7 +121,11 @@ async fn play(
             () = interrupt() => { interrupted = true; break; }
         };
         match played {
-            Ok(played) => {
+            Ok(mut played) => {
+                if let Some(lines) = started.driver.state().matrix_of(&lab.name) {
+                    printer.matrix(&lines);
+                    played.refuted.extend(broken_lines(&lines, &played));
+                }
                 printer.lab(lab, &played);
                 total.refuted.extend(played.refuted);
                 total.unproven.extend(played.unproven);
@@ -152,4 +158,18 @@ async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// Lines of the matrix that do not hold although their stage passed.
+fn broken_lines(lines: &[MatrixLine], played: &Played) -> Vec<String> {
+    lines
+        .iter()
+        .filter(|line| line.passed && !line.holds() && played.proven())
+        .map(|line| {
+            format!(
+                "matrix: {}: {} orders, {} effects, {} unresolved still",
+                line.title, line.orders, line.effects, line.open
+            )
+        })
+        .collect()
 }

@@ -6,6 +6,10 @@ use super::{Cluster, LookError};
 
 const SERVICE: &str = "order-ledger";
 const PORT: u16 = 8080;
+/// The external system that stands at the end of a delivery.
+const DESTINATION: &str = "crm";
+/// Rows in a full page, the ledger's own limit.
+const PAGE: usize = 1000;
 
 /// One run of `ledger apply`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -19,8 +23,11 @@ pub struct AttemptRow {
     #[serde(default)]
     pub trace: String,
     pub workflow_uid: String,
-    /// `applied`, `duplicate`, `conflict`.
+    /// `applied`, `duplicate`, `conflict`, `unresolved`, `busy`, `failed`, `refused`.
     pub outcome: String,
+    /// Ledger time.
+    #[serde(default)]
+    pub clock: String,
 }
 
 /// One business effect.
@@ -33,6 +40,58 @@ pub struct EffectRow {
     pub amount_cents: i64,
     pub arrival: String,
     pub workflow_uid: String,
+    /// Ledger time.
+    #[serde(default)]
+    pub clock: String,
+}
+
+/// A change of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct TransitionRow {
+    pub seq: u64,
+    pub order_id: String,
+    pub action: String,
+    pub state: String,
+    pub workflow_uid: String,
+    #[serde(default)]
+    pub reference: String,
+    #[serde(default)]
+    pub detail: String,
+    #[serde(default)]
+    pub clock: String,
+}
+
+/// A claim as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ClaimRow {
+    pub seq: u64,
+    pub order_id: String,
+    pub action: String,
+    pub amount_cents: i64,
+    pub state: String,
+    #[serde(default)]
+    pub reference: String,
+    #[serde(default)]
+    pub detail: String,
+    pub workflow_uid: String,
+    pub arrival: String,
+    #[serde(default)]
+    pub clock: String,
+}
+
+/// An entry at the destination.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct RecordRow {
+    pub seq: u64,
+    pub reference: String,
+    /// `ORDER:ACTION`.
+    pub source_id: String,
+    pub order_id: String,
+    pub amount_cents: i64,
+    #[serde(default)]
+    pub workflow_uid: String,
+    #[serde(default)]
+    pub arrival: String,
 }
 
 /// Rows after a sequence.
@@ -40,24 +99,146 @@ pub struct EffectRow {
 pub struct LedgerView {
     pub attempts: Vec<AttemptRow>,
     pub effects: Vec<EffectRow>,
+    pub transitions: Vec<TransitionRow>,
 }
+
+/// Sequences up to which the rows of a [`LedgerView`] are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerPosition {
+    pub attempts: u64,
+    pub effects: u64,
+    pub transitions: u64,
+}
+
+/// Ledger and destination, read whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    pub attempts: Vec<AttemptRow>,
+    pub effects: Vec<EffectRow>,
+    pub claims: Vec<ClaimRow>,
+    /// `None` where there is no destination.
+    pub records: Option<Vec<RecordRow>>,
+}
+
+impl Books {
+    /// How many runs of an order and action left a row.
+    #[must_use]
+    pub fn attempts_of(&self, order: &str, action: &str) -> u64 {
+        let of = |row: &&AttemptRow| row.order_id == order && row.action == action;
+        self.attempts.iter().filter(of).count() as u64
+    }
+
+    /// How many effects an order and action has.
+    #[must_use]
+    pub fn effects_of(&self, order: &str, action: &str) -> u64 {
+        let of = |row: &&EffectRow| row.order_id == order && row.action == action;
+        self.effects.iter().filter(of).count() as u64
+    }
+
+    /// How many entries an order and action has at the destination.
+    #[must_use]
+    pub fn records_of(&self, order: &str, action: &str) -> Option<u64> {
+        let source = format!("{order}:{action}");
+        let records = self.records.as_ref()?;
+        Some(records.iter().filter(|row| row.source_id == source).count() as u64)
+    }
+
+    /// The state of the claim on an order and action.
+    #[must_use]
+    pub fn claim(&self, order: &str, action: &str) -> Option<&str> {
+        self.claims
+            .iter()
+            .rev()
+            .find(|row| row.order_id == order && row.action == action)
+            .map(|row| row.state.as_str())
+    }
+}
+
+trait Sequence {
+    fn seq(&self) -> u64;
+}
+
+macro_rules! sequence {
+    ($($row:ty),*) => { $(impl Sequence for $row { fn seq(&self) -> u64 { self.seq } })* };
+}
+
+sequence!(AttemptRow, EffectRow, TransitionRow, ClaimRow, RecordRow);
 
 impl Cluster {
     /// Attempt and effect rows after the given sequences.
     ///
     /// # Errors
     /// [`LookError`] while the view cannot be reached.
-    pub async fn ledger(
+    pub async fn ledger(&self, after: LedgerPosition) -> Result<LedgerView, LookError> {
+        Ok(LedgerView {
+            attempts: self.pages(SERVICE, "/attempts", after.attempts).await?,
+            effects: self.pages(SERVICE, "/effects", after.effects).await?,
+            transitions: self
+                .pages(SERVICE, "/transitions", after.transitions)
+                .await?,
+        })
+    }
+
+    /// Whether the lab has a destination: a Service named `crm`.
+    ///
+    /// # Errors
+    /// [`LookError`] while the API server does not answer.
+    pub async fn has_destination(&self) -> Result<bool, LookError> {
+        let api: kube::Api<k8s_openapi::api::core::v1::Service> =
+            kube::Api::namespaced(self.client().clone(), self.namespace());
+        api.get_opt(DESTINATION)
+            .await
+            .map(|service| service.is_some())
+            .map_err(LookError::api("read", DESTINATION))
+    }
+
+    /// Entries at the destination after a sequence.
+    ///
+    /// # Errors
+    /// [`LookError`] while it cannot be reached.
+    pub async fn records(&self, after: u64) -> Result<Vec<RecordRow>, LookError> {
+        self.pages(DESTINATION, "/admin/entries", after).await
+    }
+
+    /// Reads ledger and destination whole.
+    ///
+    /// # Errors
+    /// [`LookError`] while one of them cannot be reached.
+    pub async fn books(&self) -> Result<Books, LookError> {
+        let records = if self.has_destination().await? {
+            Some(self.records(0).await?)
+        } else {
+            None
+        };
+        Ok(Books {
+            attempts: self.pages(SERVICE, "/attempts", 0).await?,
+            effects: self.pages(SERVICE, "/effects", 0).await?,
+            claims: self.pages(SERVICE, "/claims", 0).await?,
+            records,
+        })
+    }
+
+    /// Rows after a sequence, page by page to the last one.
+    async fn pages<T: Sequence + serde::de::DeserializeOwned>(
         &self,
-        attempts_after: u64,
-        effects_after: u64,
-    ) -> Result<LedgerView, LookError> {
-        let attempts = self
-            .get_json(SERVICE, PORT, &format!("/attempts?after={attempts_after}"))
-            .await?;
-        let effects = self
-            .get_json(SERVICE, PORT, &format!("/effects?after={effects_after}"))
-            .await?;
-        Ok(LedgerView { attempts, effects })
+        service: &str,
+        view: &str,
+        mut after: u64,
+    ) -> Result<Vec<T>, LookError> {
+        let mut rows: Vec<T> = Vec::new();
+        loop {
+            let page: Vec<T> = self
+                .get_json(service, PORT, &format!("{view}?after={after}"))
+                .await?;
+            let Some(last) = page.last().map(Sequence::seq).filter(|last| *last > after) else {
+                return Ok(rows);
+            };
+            after = last;
+            let full = page.len() >= PAGE;
+            rows.extend(page);
+            if !full {
+                return Ok(rows);
+            }
+        }
     }
 }

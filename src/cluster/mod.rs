@@ -33,7 +33,9 @@ pub use bus::{BusMessage, BusView};
 pub use context::{Context, ContextError, ContextRequest};
 pub use inventory::{Held, Inventory, NamespaceEnd};
 pub use kube_host::{BusAccess, RealCluster};
-pub use ledger::{AttemptRow, EffectRow, LedgerView};
+pub use ledger::{
+    AttemptRow, Books, ClaimRow, EffectRow, LedgerPosition, LedgerView, RecordRow, TransitionRow,
+};
 pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use prepare::{Preview, Waiting};
@@ -228,6 +230,12 @@ impl Cluster {
             Err(NoBus::ByLogAlone(reason)) => Some(reason),
             _ => None,
         }
+    }
+
+    /// Whether a name that [`Cluster::attempt_name`] went into can be of this session.
+    #[must_use]
+    pub fn is_of_this_session(&self, name: &str) -> bool {
+        self.host.session_tag().is_none_or(|tag| name.contains(tag))
     }
 
     /// The same cluster, in another namespace.

@@ -90,6 +90,7 @@ pub fn judge_access(
             expected: None,
             observed: None,
             access: Some(expectation.right.clone()),
+            order: None,
             verdict: access_holds(
                 expectation,
                 review_of(expectation, occasion, facts),

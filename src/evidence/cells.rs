@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::fact::{Fact, Observation};
 use super::layer::{Fate, Layer, Reason};
 use super::reason;
-use super::table::{Cell, CellState, Row, effect_key};
+use super::table::{Cell, CellState, Row, effect_count};
 use super::trail::Trail;
 
 /// Builds the row of one request.
@@ -224,11 +224,11 @@ fn run(trail: &Trail<'_>) -> Cell {
         .first()
         .and_then(|(phase, _)| reason::of_phase(phase))
     {
-        Some(reason) => match conflict(trail) {
+        Some(reason) => match explained(trail) {
             // The workload says why it failed: its row is the better reason, on the same layer.
-            Some(attempt) => {
+            Some((attempt, why)) => {
                 let facts: Vec<&Fact> = facts.into_iter().chain([attempt]).collect();
-                no(Reason::Conflict, reason.text(), &facts)
+                no(why, reason.text(), &facts)
             }
             None => no(reason, reason.text(), &facts),
         },
@@ -236,20 +236,21 @@ fn run(trail: &Trail<'_>) -> Cell {
     }
 }
 
-fn conflict<'a>(trail: &Trail<'a>) -> Option<&'a Fact> {
-    let is_conflict = |fact: &&Fact| {
-        matches!(&fact.observation, Observation::LedgerAttempt { outcome, .. }
-            if reason::of_attempt(outcome) == Some(Reason::Conflict))
-    };
-    trail.attempts.iter().copied().find(is_conflict)
+/// The attempt row that says why the run ended badly, the last one of several.
+fn explained<'a>(trail: &Trail<'a>) -> Option<(&'a Fact, Reason)> {
+    trail.attempts.iter().rev().find_map(|fact| {
+        let Observation::LedgerAttempt { outcome, .. } = &fact.observation else {
+            return None;
+        };
+        let reason = reason::of_attempt(outcome)?;
+        reason.fails_the_run().then_some((*fact, reason))
+    })
 }
 
 fn effect(trail: &Trail<'_>) -> Cell {
     if !trail.effects.is_empty() {
-        let mut keys: Vec<_> = trail.effects.iter().map(|fact| effect_key(fact)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        return cell(CellState::Yes, format!("+{}", keys.len()), &trail.effects);
+        let text = format!("+{}", effect_count(&trail.effects));
+        return cell(CellState::Yes, text, &trail.effects);
     }
     for fact in &trail.attempts {
         if let Observation::LedgerAttempt { outcome, .. } = &fact.observation

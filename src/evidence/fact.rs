@@ -53,10 +53,38 @@ pub enum Observation {
         phase: String,
         message: String,
     },
-    /// An attempt row of the ledger: `applied`, `duplicate`, `conflict`.
+    /// An attempt row of the ledger: `applied`, `duplicate`, `conflict`, `unresolved`, `busy`, `failed`, `refused`.
     LedgerAttempt { outcome: String, amount_cents: i64 },
     /// An effect row of the ledger.
-    LedgerEffect { amount_cents: i64 },
+    LedgerEffect {
+        amount_cents: i64,
+        /// Number of the row; 0 in journals from before it was kept.
+        #[serde(default)]
+        row: u64,
+    },
+    /// An entry at the destination, an effect outside the ledger.
+    DestinationRecord {
+        reference: String,
+        amount_cents: i64,
+    },
+    /// A change of a claim.
+    ClaimChanged {
+        action: String,
+        state: String,
+        reference: String,
+    },
+    /// What stands about an order and action, read whole after everything that was sent had come to its end.
+    OrderState {
+        order: String,
+        action: String,
+        /// Runs that left a row, whatever their outcome.
+        attempts: u64,
+        effects: u64,
+        /// Entries at the destination; absent where there is no destination.
+        records: Option<u64>,
+        /// State of the claim; absent without one.
+        claim: Option<String>,
+    },
     /// The ledger's rows were read whole after the Workflow ended, and none names this arrival or execution.
     NoEffect,
     /// One condition of the gate.

@@ -115,6 +115,9 @@ pub struct Judgement {
     /// The right that was judged, for a check of access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Right>,
+    /// The order check that was judged, by its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
     pub verdict: Verdict,
 }
 

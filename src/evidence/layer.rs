@@ -114,9 +114,30 @@ pub enum Reason {
     Conflict,
     /// effect: the Workflow ended and the ledger has no row of this arrival.
     NoEffect,
+    /// run: nobody knows whether the work was done at the destination; the run did not try again.
+    Unresolved,
+    /// run: another run holds the claim.
+    Busy,
+    /// run: the destination certainly did nothing.
+    NotWritten,
+    /// run: the claim was not this run's any more, so that it wrote nothing.
+    StaleOwner,
 }
 
 impl Reason {
+    /// Whether a run that ends with it ends badly, too: somebody has to look.
+    #[must_use]
+    pub fn fails_the_run(self) -> bool {
+        matches!(
+            self,
+            Reason::Conflict
+                | Reason::Unresolved
+                | Reason::Busy
+                | Reason::NotWritten
+                | Reason::StaleOwner
+        )
+    }
+
     /// The layer that can stop an event for this reason.
     #[must_use]
     pub fn layer(self) -> Layer {
@@ -132,7 +153,12 @@ impl Reason {
                 Layer::Filter
             }
             Reason::Forbidden | Reason::AlreadyExists | Reason::TriggerFailed => Layer::Submit,
-            Reason::WorkflowFailed | Reason::WorkflowError => Layer::Run,
+            Reason::WorkflowFailed
+            | Reason::WorkflowError
+            | Reason::Unresolved
+            | Reason::Busy
+            | Reason::NotWritten
+            | Reason::StaleOwner => Layer::Run,
             Reason::Duplicate | Reason::Conflict | Reason::NoEffect => Layer::Effect,
         }
     }
@@ -169,6 +195,10 @@ impl Reason {
             Reason::Duplicate => "duplicate",
             Reason::Conflict => "conflict",
             Reason::NoEffect => "no effect",
+            Reason::Unresolved => "unresolved",
+            Reason::Busy => "busy",
+            Reason::NotWritten => "not written",
+            Reason::StaleOwner => "stale owner",
         }
     }
 }

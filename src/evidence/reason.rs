@@ -58,6 +58,10 @@ pub fn of_attempt(outcome: &str) -> Option<Reason> {
     match outcome {
         "duplicate" => Some(Reason::Duplicate),
         "conflict" => Some(Reason::Conflict),
+        "unresolved" => Some(Reason::Unresolved),
+        "busy" => Some(Reason::Busy),
+        "failed" => Some(Reason::NotWritten),
+        "refused" => Some(Reason::StaleOwner),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`rows`] and [`counters`] are views of the facts of one lab and attempt; they hold nothing of their own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -118,7 +118,7 @@ pub struct Counters {
     pub approved: u64,
     /// Distinct Workflows that ended Succeeded.
     pub completed: u64,
-    /// Distinct effect rows of the ledger.
+    /// Distinct effects, in the ledger or at the destination.
     pub effects: u64,
 }
 
@@ -198,7 +198,7 @@ pub fn counters(facts: &[Fact], scope: Scope<'_>) -> Counters {
         intakes: intakes(&here),
         approved: approved(&here),
         completed: completed(&here),
-        effects: effects(&here),
+        effects: effect_count(&here),
     }
 }
 
@@ -263,22 +263,38 @@ fn completed(facts: &[&Fact]) -> u64 {
     )
 }
 
-/// An effect row is named by its execution, else its arrival, and its business key.
-pub(super) fn effect_key(fact: &Fact) -> (&str, &str) {
-    let run = fact.known_execution().or(fact.known_arrival());
-    (
-        run.unwrap_or_default(),
-        fact.business_key.as_deref().unwrap_or_default(),
-    )
+/// Rows of the ledger and entries at the destination that one run made for one business key.
+#[derive(Default)]
+struct Made<'a> {
+    rows: BTreeSet<u64>,
+    references: BTreeSet<&'a str>,
 }
 
-fn effects(facts: &[&Fact]) -> u64 {
-    let keys: BTreeSet<(&str, &str)> = facts
-        .iter()
-        .filter(|fact| matches!(fact.observation, Observation::LedgerEffect { .. }))
-        .map(|fact| effect_key(fact))
-        .collect();
-    keys.len() as u64
+/// How many effects the facts show.
+///
+/// A row of the ledger and an entry at the destination, of the same run and business key, are two sights of one effect;
+/// two rows, or two entries, are two.
+pub(super) fn effect_count(facts: &[&Fact]) -> u64 {
+    let mut made: BTreeMap<(&str, &str), Made<'_>> = BTreeMap::new();
+    for fact in facts {
+        let run = fact.known_execution().or(fact.known_arrival());
+        let key = (
+            run.unwrap_or_default(),
+            fact.business_key.as_deref().unwrap_or_default(),
+        );
+        match &fact.observation {
+            Observation::LedgerEffect { row, .. } => {
+                made.entry(key).or_default().rows.insert(*row);
+            }
+            Observation::DestinationRecord { reference, .. } => {
+                made.entry(key).or_default().references.insert(reference);
+            }
+            _ => {}
+        }
+    }
+    made.values()
+        .map(|made| made.rows.len().max(made.references.len()) as u64)
+        .sum()
 }
 
 #[cfg(test)]

@@ -242,7 +242,13 @@ impl Request {
         match self.fate {
             Fate::Applied | Fate::AppliedButRunStopped { .. } => {
                 facts.push(attempt("applied"));
-                facts.push(self.ran(Layer::Effect, Observation::LedgerEffect { amount_cents }));
+                facts.push(self.ran(
+                    Layer::Effect,
+                    Observation::LedgerEffect {
+                        amount_cents,
+                        row: 0,
+                    },
+                ));
             }
             Fate::Stopped {
                 layer: Layer::Effect,

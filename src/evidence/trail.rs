@@ -154,6 +154,7 @@ impl<'a> Trail<'a> {
             Observation::WorkflowPhase { .. }
             | Observation::LedgerAttempt { .. }
             | Observation::LedgerEffect { .. }
+            | Observation::DestinationRecord { .. }
             | Observation::NoEffect
             | Observation::Window { .. } => {
                 self.carries(trace, fact)
@@ -163,6 +164,8 @@ impl<'a> Trail<'a> {
             }
             Observation::Consumer { .. }
             | Observation::Gate { .. }
+            | Observation::ClaimChanged { .. }
+            | Observation::OrderState { .. }
             | Observation::Access { .. } => false,
         }
     }
@@ -180,7 +183,9 @@ impl<'a> Trail<'a> {
             Observation::WorkflowCreated { .. } => self.created.push(fact),
             Observation::WorkflowPhase { .. } => self.phases.push(fact),
             Observation::LedgerAttempt { .. } => self.attempts.push(fact),
-            Observation::LedgerEffect { .. } => self.effects.push(fact),
+            Observation::LedgerEffect { .. } | Observation::DestinationRecord { .. } => {
+                self.effects.push(fact);
+            }
             Observation::NoEffect => self.no_effect.push(fact),
             Observation::Window { .. } if fact.layer == super::Layer::Effect => {
                 self.no_effect.push(fact);
@@ -188,6 +193,8 @@ impl<'a> Trail<'a> {
             Observation::Window { .. }
             | Observation::Consumer { .. }
             | Observation::Gate { .. }
+            | Observation::ClaimChanged { .. }
+            | Observation::OrderState { .. }
             | Observation::Access { .. } => {}
         }
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::fact::{Fact, Observation, PodInstance};
 use super::journal::Judgement;
 use super::layer::{Fate, Layer, Reason};
-use super::table::{CellState, Row, effect_key};
+use super::table::{CellState, Row, effect_count};
 use super::trail::{Scope, Trail, in_scope};
 
 /// The three outcomes; `Unproven` is never shown as a pass.
@@ -116,6 +116,7 @@ pub fn judge(
                 expected: Some(expectation.fate.clone()),
                 observed: row.and_then(|row| row.fate.clone()),
                 access: None,
+                order: None,
                 verdict: fate_holds(expectation, row, facts, occasion.scope()),
             }
         })
@@ -130,6 +131,7 @@ pub fn judge(
             expected: None,
             observed: None,
             access: None,
+            order: None,
             verdict,
         });
     }
@@ -450,10 +452,8 @@ fn outcomes_of(trail: &Trail<'_>) -> (usize, usize) {
         .collect();
     runs.sort_unstable();
     runs.dedup();
-    let mut effects: Vec<_> = trail.effects.iter().map(|fact| effect_key(fact)).collect();
-    effects.sort_unstable();
-    effects.dedup();
-    (runs.len(), effects.len())
+    let effects = usize::try_from(effect_count(&trail.effects)).unwrap_or(usize::MAX);
+    (runs.len(), effects)
 }
 
 /// The last read of the one consumer that acknowledged the message, if every read shows the same consumer.

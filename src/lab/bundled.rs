@@ -2,6 +2,7 @@
 
 /// Lab files, by name.
 pub(super) const LABS: &[(&str, &str)] = &[
+    ("claim.yaml", include_str!("../../labs/claim.yaml")),
     (
         "duplicates.yaml",
         include_str!("../../labs/duplicates.yaml"),
@@ -14,11 +15,15 @@ pub(super) const LABS: &[(&str, &str)] = &[
         "first-order.yaml",
         include_str!("../../labs/first-order.yaml"),
     ),
+    ("identity.yaml", include_str!("../../labs/identity.yaml")),
+    ("matrix.yaml", include_str!("../../labs/matrix.yaml")),
     ("operator.yaml", include_str!("../../labs/operator.yaml")),
     ("rbac.yaml", include_str!("../../labs/rbac.yaml")),
     ("readiness.yaml", include_str!("../../labs/readiness.yaml")),
     ("regex.yaml", include_str!("../../labs/regex.yaml")),
+    ("retention.yaml", include_str!("../../labs/retention.yaml")),
     ("type.yaml", include_str!("../../labs/type.yaml")),
+    ("uncertain.yaml", include_str!("../../labs/uncertain.yaml")),
 ];
 
 /// Manifests, by name below `manifests/`.
@@ -26,6 +31,14 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "base/accounts.yaml",
         include_str!("../../manifests/base/accounts.yaml"),
+    ),
+    (
+        "base/clock.yaml",
+        include_str!("../../manifests/base/clock.yaml"),
+    ),
+    (
+        "base/crm.yaml",
+        include_str!("../../manifests/base/crm.yaml"),
     ),
     (
         "base/eventbus.yaml",
@@ -46,6 +59,62 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "base/process-order.yaml",
         include_str!("../../manifests/base/process-order.yaml"),
+    ),
+    (
+        "base/reconcile.yaml",
+        include_str!("../../manifests/base/reconcile.yaml"),
+    ),
+    (
+        "claim/naive.yaml",
+        include_str!("../../manifests/claim/naive.yaml"),
+    ),
+    (
+        "claim/or-ignore.yaml",
+        include_str!("../../manifests/claim/or-ignore.yaml"),
+    ),
+    (
+        "claim/process-order.yaml",
+        include_str!("../../manifests/claim/process-order.yaml"),
+    ),
+    (
+        "claim/replay-order.yaml",
+        include_str!("../../manifests/claim/replay-order.yaml"),
+    ),
+    (
+        "claim/sensor-by-name.yaml",
+        include_str!("../../manifests/claim/sensor-by-name.yaml"),
+    ),
+    (
+        "claim/sensor.yaml",
+        include_str!("../../manifests/claim/sensor.yaml"),
+    ),
+    (
+        "claim/solution.yaml",
+        include_str!("../../manifests/claim/solution.yaml"),
+    ),
+    (
+        "claim/wrong-mutex-check.yaml",
+        include_str!("../../manifests/claim/wrong-mutex-check.yaml"),
+    ),
+    (
+        "claim/wrong-mutex-naive.yaml",
+        include_str!("../../manifests/claim/wrong-mutex-naive.yaml"),
+    ),
+    (
+        "claim/wrong-naive.yaml",
+        include_str!("../../manifests/claim/wrong-naive.yaml"),
+    ),
+    (
+        "claim/wrong-no-meeting.yaml",
+        include_str!("../../manifests/claim/wrong-no-meeting.yaml"),
+    ),
+    (
+        "claim/wrong-or-ignore.yaml",
+        include_str!("../../manifests/claim/wrong-or-ignore.yaml"),
+    ),
+    (
+        "claim/wrong-uid-as-key.yaml",
+        include_str!("../../manifests/claim/wrong-uid-as-key.yaml"),
     ),
     (
         "duplicates/process-order.yaml",
@@ -110,6 +179,86 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "first-order/sensor.yaml",
         include_str!("../../manifests/first-order/sensor.yaml"),
+    ),
+    (
+        "identity/by-arrival.yaml",
+        include_str!("../../manifests/identity/by-arrival.yaml"),
+    ),
+    (
+        "identity/by-order.yaml",
+        include_str!("../../manifests/identity/by-order.yaml"),
+    ),
+    (
+        "identity/process-order.yaml",
+        include_str!("../../manifests/identity/process-order.yaml"),
+    ),
+    (
+        "identity/sensor-solution.yaml",
+        include_str!("../../manifests/identity/sensor-solution.yaml"),
+    ),
+    (
+        "identity/sensor-wrong-default-inside.yaml",
+        include_str!("../../manifests/identity/sensor-wrong-default-inside.yaml"),
+    ),
+    (
+        "identity/sensor-wrong-default-left.yaml",
+        include_str!("../../manifests/identity/sensor-wrong-default-left.yaml"),
+    ),
+    (
+        "identity/sensor-wrong-digits.yaml",
+        include_str!("../../manifests/identity/sensor-wrong-digits.yaml"),
+    ),
+    (
+        "identity/sensor-wrong-key-beside.yaml",
+        include_str!("../../manifests/identity/sensor-wrong-key-beside.yaml"),
+    ),
+    (
+        "identity/sensor-wrong-lower-only.yaml",
+        include_str!("../../manifests/identity/sensor-wrong-lower-only.yaml"),
+    ),
+    (
+        "identity/sensor-wrong-no-default.yaml",
+        include_str!("../../manifests/identity/sensor-wrong-no-default.yaml"),
+    ),
+    (
+        "identity/sensor-wrong-tostring.yaml",
+        include_str!("../../manifests/identity/sensor-wrong-tostring.yaml"),
+    ),
+    (
+        "identity/sensor.yaml",
+        include_str!("../../manifests/identity/sensor.yaml"),
+    ),
+    (
+        "identity/solution.yaml",
+        include_str!("../../manifests/identity/solution.yaml"),
+    ),
+    (
+        "identity/wrong-action-only.yaml",
+        include_str!("../../manifests/identity/wrong-action-only.yaml"),
+    ),
+    (
+        "identity/wrong-arrival-and-action.yaml",
+        include_str!("../../manifests/identity/wrong-arrival-and-action.yaml"),
+    ),
+    (
+        "identity/wrong-customer-and-action.yaml",
+        include_str!("../../manifests/identity/wrong-customer-and-action.yaml"),
+    ),
+    (
+        "identity/wrong-order-and-amount.yaml",
+        include_str!("../../manifests/identity/wrong-order-and-amount.yaml"),
+    ),
+    (
+        "identity/wrong-order-only.yaml",
+        include_str!("../../manifests/identity/wrong-order-only.yaml"),
+    ),
+    (
+        "matrix/process-order.yaml",
+        include_str!("../../manifests/matrix/process-order.yaml"),
+    ),
+    (
+        "matrix/sensor.yaml",
+        include_str!("../../manifests/matrix/sensor.yaml"),
     ),
     (
         "operator/and.yaml",
@@ -368,6 +517,42 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/regex/wrong-two-conditions.yaml"),
     ),
     (
+        "retention/deliver-order.yaml",
+        include_str!("../../manifests/retention/deliver-order.yaml"),
+    ),
+    (
+        "retention/never.yaml",
+        include_str!("../../manifests/retention/never.yaml"),
+    ),
+    (
+        "retention/process-order.yaml",
+        include_str!("../../manifests/retention/process-order.yaml"),
+    ),
+    (
+        "retention/sensor.yaml",
+        include_str!("../../manifests/retention/sensor.yaml"),
+    ),
+    (
+        "retention/solution.yaml",
+        include_str!("../../manifests/retention/solution.yaml"),
+    ),
+    (
+        "retention/wrong-day.yaml",
+        include_str!("../../manifests/retention/wrong-day.yaml"),
+    ),
+    (
+        "retention/wrong-hour.yaml",
+        include_str!("../../manifests/retention/wrong-hour.yaml"),
+    ),
+    (
+        "retention/wrong-provider.yaml",
+        include_str!("../../manifests/retention/wrong-provider.yaml"),
+    ),
+    (
+        "retention/wrong-week.yaml",
+        include_str!("../../manifests/retention/wrong-week.yaml"),
+    ),
+    (
         "type/not-true.yaml",
         include_str!("../../manifests/type/not-true.yaml"),
     ),
@@ -422,5 +607,61 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "type/wrong-yes.yaml",
         include_str!("../../manifests/type/wrong-yes.yaml"),
+    ),
+    (
+        "uncertain/blind-order.yaml",
+        include_str!("../../manifests/uncertain/blind-order.yaml"),
+    ),
+    (
+        "uncertain/crm-keys.yaml",
+        include_str!("../../manifests/uncertain/crm-keys.yaml"),
+    ),
+    (
+        "uncertain/crm-neither.yaml",
+        include_str!("../../manifests/uncertain/crm-neither.yaml"),
+    ),
+    (
+        "uncertain/decide.yaml",
+        include_str!("../../manifests/uncertain/decide.yaml"),
+    ),
+    (
+        "uncertain/outbox-order.yaml",
+        include_str!("../../manifests/uncertain/outbox-order.yaml"),
+    ),
+    (
+        "uncertain/process-order.yaml",
+        include_str!("../../manifests/uncertain/process-order.yaml"),
+    ),
+    (
+        "uncertain/reconcile-by-key.yaml",
+        include_str!("../../manifests/uncertain/reconcile-by-key.yaml"),
+    ),
+    (
+        "uncertain/relay.yaml",
+        include_str!("../../manifests/uncertain/relay.yaml"),
+    ),
+    (
+        "uncertain/sensor.yaml",
+        include_str!("../../manifests/uncertain/sensor.yaml"),
+    ),
+    (
+        "uncertain/solution.yaml",
+        include_str!("../../manifests/uncertain/solution.yaml"),
+    ),
+    (
+        "uncertain/wrong-arrival.yaml",
+        include_str!("../../manifests/uncertain/wrong-arrival.yaml"),
+    ),
+    (
+        "uncertain/wrong-long-lease.yaml",
+        include_str!("../../manifests/uncertain/wrong-long-lease.yaml"),
+    ),
+    (
+        "uncertain/wrong-retry.yaml",
+        include_str!("../../manifests/uncertain/wrong-retry.yaml"),
+    ),
+    (
+        "uncertain/wrong-uid-as-action.yaml",
+        include_str!("../../manifests/uncertain/wrong-uid-as-action.yaml"),
     ),
 ];

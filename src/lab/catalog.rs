@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::bundled;
 use super::faults::Faults;
-use super::format::Lab;
+use super::format::{Lab, Stage};
 use super::lint;
 use crate::cluster::Manifest;
 
@@ -150,10 +150,11 @@ impl Catalog {
     ) -> Result<Self, LabError> {
         let mut read: Vec<(String, Lab)> = Vec::new();
         for (file, text) in files {
-            let lab: Lab = serde_yaml::from_str(&text).map_err(|error| LabError::Format {
+            let mut lab: Lab = serde_yaml::from_str(&text).map_err(|error| LabError::Format {
                 file: file.clone(),
                 message: error.to_string(),
             })?;
+            lab.stages.iter_mut().for_each(Stage::expand_copies);
             refuse_twins(&read, &file, &lab)?;
             read.push((file, lab));
         }

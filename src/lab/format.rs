@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::action::Action;
 pub use super::faults::{Change, Fault, FaultWrongFix, Faults};
-use crate::evidence::{AccessExpectation, Fate, Layer, Right};
+use crate::evidence::{AccessExpectation, Fate, Layer, OrderExpectation, Right};
 
 /// One topic, one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +31,9 @@ pub struct Lab {
     /// The first-run lab: not numbered, not listed.
     #[serde(default)]
     pub intro: bool,
+    /// Its stages that send are lines of the verification matrix.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub matrix: bool,
     pub links: Vec<Link>,
     pub stages: Vec<Stage>,
     /// Things of which one is broken, drawn by a seed.
@@ -93,6 +97,12 @@ pub struct Stage {
     pub gate_fails: Option<String>,
     #[serde(default)]
     pub probes: Vec<Probe>,
+    /// The probes are sent one after another without waiting for what becomes of them, so that their runs overlap.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
+    /// What must stand about orders in the ledger and at the destination, looked up after the probes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<OrderCheck>,
     /// Nothing is judged: what becomes of the probes is recorded, whatever it is, also where the gate fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observe: bool,
@@ -130,16 +140,6 @@ pub enum GateMode {
     Intake,
 }
 
-/// Something done to the cluster before the probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Action {
-    /// Deletes the Sensor's pod and does not wait for its successor.
-    DeleteSensorPod,
-    /// Kills the Sensor's pod without a grace period.
-    KillSensorPod,
-}
-
 /// How the client reads the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -171,7 +171,110 @@ pub struct Probe {
     pub body: String,
     #[serde(default)]
     pub answer: Answer,
+    /// Done before this probe is sent, once those before it are settled (unless the stage sends them together).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Action>,
+    /// So many requests with the same bytes, named `NAME-1` and so on; each has the same fate and alternatives.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub copies: u32,
     pub fate: Fate,
+    /// Fates that are as good: of equal requests that run at once, nobody can say which one comes first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or: Vec<Fate>,
+}
+
+/// Most copies of one probe.
+pub const MAX_COPIES: u32 = 200;
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(copies: &u32) -> bool {
+    *copies == 1
+}
+
+impl Probe {
+    /// The fate that is asked of a row that was seen to have `observed`.
+    #[must_use]
+    pub fn fate_for(&self, observed: Option<&Fate>) -> &Fate {
+        self.or
+            .iter()
+            .find(|fate| Some(*fate) == observed)
+            .unwrap_or(&self.fate)
+    }
+}
+
+impl Stage {
+    /// Puts every probe with copies in their place.
+    pub(super) fn expand_copies(&mut self) {
+        let probes = std::mem::take(&mut self.probes);
+        for probe in probes {
+            if probe.copies <= 1 {
+                self.probes.push(probe);
+                continue;
+            }
+            for number in 1..=probe.copies.min(MAX_COPIES) {
+                self.probes.push(Probe {
+                    name: format!("{}-{number}", probe.name),
+                    before: if number == 1 {
+                        probe.before.clone()
+                    } else {
+                        Vec::new()
+                    },
+                    copies: 1,
+                    ..probe.clone()
+                });
+            }
+        }
+    }
+}
+
+/// What must stand about one order and action; a field that is not given is not checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct OrderCheck {
+    pub name: String,
+    /// Order id; `{{attempt}}` is replaced.
+    pub order: String,
+    #[serde(default = "charge")]
+    pub action: String,
+    /// Rows of runs in the ledger, whatever their outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
+    /// Rows of effects in the ledger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects: Option<u64>,
+    /// At least so many rows of effects, where chance decides how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects_at_least: Option<u64>,
+    /// Entries at the destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<u64>,
+    /// State of the claim, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+}
+
+fn charge() -> String {
+    "charge".to_owned()
+}
+
+impl OrderCheck {
+    /// The check as the evidence judges it, in an attempt.
+    #[must_use]
+    pub fn expectation(&self, attempt: u32) -> OrderExpectation {
+        OrderExpectation {
+            name: self.name.clone(),
+            order: self.order.replace("{{attempt}}", &attempt.to_string()),
+            action: self.action.clone(),
+            attempts: self.attempts,
+            effects: self.effects,
+            effects_at_least: self.effects_at_least,
+            records: self.records,
+            claim: self.claim.clone(),
+        }
+    }
 }
 
 fn post() -> String {
@@ -240,12 +343,12 @@ pub struct WrongFix {
     pub fails: Failure,
 }
 
-/// The reason a wrong fix must fail for: `{probe: NAME, observed: FATE}`, `{gate: REASON}` or
+/// The reason a wrong fix must fail for: `{probe: NAME, observed: FATE}`, `{gate: REASON}`, `{order: CHECK}` or
 /// `{access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     untagged,
-    expecting = "`fails` is {probe: NAME, observed: FATE}, {gate: REASON} or {access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}"
+    expecting = "`fails` is {probe: NAME, observed: FATE}, {gate: REASON}, {order: CHECK} or {access: {account: NAME, verb: VERB, resource: PLURAL, group: GROUP}}"
 )]
 pub enum Failure {
     /// A probe has this fate instead of the expected one.
@@ -254,6 +357,15 @@ pub enum Failure {
     Gate(GateFailure),
     /// A right is missing or too much.
     Access(AccessFailure),
+    /// An order check of this name is refuted.
+    Order(OrderFailure),
+}
+
+/// See [`Failure::Order`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OrderFailure {
+    pub order: String,
 }
 
 /// See [`Failure::Probe`].

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::action::Action;
 use super::format::{Failure, GateMode, Lab, Probe, Stage, StageKind, WrongFix};
 use crate::evidence::{Fate, Layer};
 
@@ -56,6 +57,8 @@ fn lint_stage(lab: &Lab, stage: &Stage, manifests: &BTreeMap<String, String>) ->
     {
         findings.push(no_manifest(file, manifests));
     }
+    lint_actions(stage, manifests, &mut findings);
+    lint_orders(stage, &mut findings);
     let mut probes = BTreeSet::new();
     for probe in &stage.probes {
         if !is_label(&probe.name) {
@@ -79,6 +82,51 @@ fn lint_stage(lab: &Lab, stage: &Stage, manifests: &BTreeMap<String, String>) ->
     lint_kind(lab, stage, &mut findings);
     lint_fix(stage, manifests, &mut findings);
     findings
+}
+
+/// States that a claim can be awaited in or checked for.
+const CLAIM_STATES: [&str; 5] = ["processing", "completed", "unresolved", "failed", "none"];
+
+fn lint_actions(stage: &Stage, manifests: &BTreeMap<String, String>, findings: &mut Vec<String>) {
+    let of_probes = stage.probes.iter().flat_map(|probe| &probe.before);
+    for action in stage.before.iter().chain(of_probes) {
+        match action {
+            Action::Run { file, ends, .. } => {
+                if !manifests.contains_key(file) {
+                    findings.push(no_manifest(file, manifests));
+                }
+                if !["Succeeded", "Failed", "Error"].contains(&ends.as_str()) {
+                    findings.push(format!("a Workflow does not end `{ends}`"));
+                }
+            }
+            Action::Await { claim, .. } if !CLAIM_STATES.contains(&claim.as_str()) => {
+                findings.push(format!("a claim has no state `{claim}`"));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn lint_orders(stage: &Stage, findings: &mut Vec<String>) {
+    let mut names = BTreeSet::new();
+    for check in &stage.orders {
+        if !names.insert(check.name.as_str()) {
+            findings.push(format!("order check `{}` is there twice", check.name));
+        }
+        let asks = check.attempts.is_some()
+            || check.effects.is_some()
+            || check.effects_at_least.is_some()
+            || check.records.is_some()
+            || check.claim.is_some();
+        if !asks {
+            findings.push(format!("order check `{}` asks for nothing", check.name));
+        }
+        if let Some(claim) = &check.claim
+            && !CLAIM_STATES.contains(&claim.as_str())
+        {
+            findings.push(format!("a claim has no state `{claim}`"));
+        }
+    }
 }
 
 /// Says that a manifest is not there, and what lies in its folder.
@@ -105,7 +153,10 @@ fn no_manifest(file: &str, manifests: &BTreeMap<String, String>) -> String {
 
 /// A fate that no event can have would never be seen, however right everything is.
 fn lint_probe(probe: &Probe, findings: &mut Vec<String>) {
-    if let Some(why) = impossible(&probe.fate) {
+    for fate in std::iter::once(&probe.fate).chain(&probe.or) {
+        let Some(why) = impossible(fate) else {
+            continue;
+        };
         findings.push(format!(
             "probe `{}` has an impossible fate: {why}",
             probe.name
@@ -131,7 +182,9 @@ fn impossible(fate: &Fate) -> Option<String> {
         Fate::Stopped { layer, reason } => (*layer, *reason),
         Fate::AppliedButRunStopped { reason } => (Layer::Run, *reason),
     };
-    (reason.layer() != layer).then(|| {
+    // A run that ends badly because of what the ledger said stops at `run`.
+    let by_the_run = layer == Layer::Run && reason.fails_the_run();
+    (reason.layer() != layer && !by_the_run).then(|| {
         format!(
             "`{}` is a reason of the {} layer, not of {layer}",
             reason.code(),
@@ -184,8 +237,10 @@ fn lint_kind(lab: &Lab, stage: &Stage, findings: &mut Vec<String>) {
     let needs = |what: &str| format!("a {:?} stage needs {what}", stage.kind).to_lowercase();
     match stage.kind {
         StageKind::Apply if stage.apply.is_empty() => findings.push(needs("`apply`")),
-        StageKind::Send if stage.probes.is_empty() && stage.access.is_empty() => {
-            findings.push(needs("`probes` or `access`"));
+        StageKind::Send
+            if stage.probes.is_empty() && stage.access.is_empty() && stage.orders.is_empty() =>
+        {
+            findings.push(needs("`probes`, `access` or `orders`"));
         }
         StageKind::Fix if stage.fix.is_none() => findings.push(needs("`fix`")),
         StageKind::Debrief if stage.debrief.is_empty() => findings.push(needs("`debrief` rows")),
@@ -276,7 +331,9 @@ fn lint_failure(stage: &Stage, wrong: &WrongFix, findings: &mut Vec<String>) {
                     "wrong fix `{}` names no probe `{}` of this stage",
                     wrong.name, failure.probe
                 )),
-                Some(probe) if probe.fate == failure.observed => {
+                Some(probe)
+                    if probe.fate == failure.observed || probe.or.contains(&failure.observed) =>
+                {
                     findings.push(format!(
                         "wrong fix `{}` has the expected fate of `{}`, so nothing would fail",
                         wrong.name, failure.probe
@@ -294,6 +351,14 @@ fn lint_failure(stage: &Stage, wrong: &WrongFix, findings: &mut Vec<String>) {
                 findings.push(format!(
                     "wrong fix `{}` names no access check `{}` of this stage",
                     wrong.name, failure.access
+                ));
+            }
+        }
+        Failure::Order(failure) => {
+            if !stage.orders.iter().any(|check| check.name == failure.order) {
+                findings.push(format!(
+                    "wrong fix `{}` names no order check `{}` of this stage",
+                    wrong.name, failure.order
                 ));
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Labs are YAML files in `labs/`, manifests in `manifests/`; both are compiled in and overridable with `--labs DIR`.
 
+mod action;
 mod bundled;
 pub mod catalog;
 pub mod faults;
@@ -10,10 +11,11 @@ mod lint;
 mod schema;
 mod skeleton;
 
+pub use action::Action;
 pub use catalog::{COURSE, Catalog, GUIDE, LabError};
 pub use schema::schema;
 pub use skeleton::skeleton;
 
 pub use format::{
-    AccessCheck, Action, Failure, Fix, GateMode, Lab, Probe, Stage, StageKind, WrongFix,
+    AccessCheck, Failure, Fix, GateMode, Lab, OrderCheck, Probe, Stage, StageKind, WrongFix,
 };

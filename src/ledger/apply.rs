@@ -1,23 +1,35 @@
 //! Applying orders: the three modes, each leaving an attempt row.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::error::AtPath;
-use super::{FirstEffect, LedgerError, Mode, Order, Outcome, Receipt, clock, format_clock, schema};
+use super::order::key;
+use super::rows::{KnownKey, add_attempt, add_balance, add_effect};
+use super::{
+    FirstEffect, LedgerError, Mode, Order, Outcome, Receipt, clock, format_clock, outbox, schema,
+};
 
 /// Longest step of the ledger's clock, in milliseconds: a hundred years.
 const MAX_ADVANCE_MS: i64 = 3_153_600_000_000;
 
+/// Pause between two looks at who else has looked.
+const MEETING_LOOK: Duration = Duration::from_millis(10);
+
 /// Settings of a run beside its mode.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Work between the look and the write of [`Mode::CheckThenWrite`].
     pub pause: Duration,
+    /// The run goes on as soon as so many, itself included, have looked at the key or written it, at most after the
+    /// pause. So a race that is rare is certain.
+    pub meet: u32,
     /// How long a key is remembered, in ledger time; `None` for ever.
     pub retention: Option<Duration>,
+    /// An action whose delivery is written down in the same transaction as the effect, see [`Ledger::outbox`].
+    pub outbox: Option<String>,
 }
 
 /// A ledger file opened for writing.
@@ -49,10 +61,18 @@ impl Ledger {
         mode: Mode,
         options: Options,
     ) -> Result<Receipt, LedgerError> {
-        order.check()?;
+        order.check_for(mode)?;
+        if let Some(action) = &options.outbox {
+            key("outbox action", action)?;
+        }
         let seen = match mode {
-            Mode::CheckThenWrite => self.look(order, options)?,
-            Mode::Naive | Mode::Atomic => None,
+            Mode::CheckThenWrite => self.look(order, &options)?,
+            Mode::Naive | Mode::InsertOrIgnore | Mode::Atomic => {
+                if options.meet > 1 {
+                    self.meet(order, &options, options.meet - 1)?;
+                }
+                None
+            }
         };
         let run = Run {
             order,
@@ -91,14 +111,44 @@ impl Ledger {
     fn look(
         &mut self,
         order: &Order,
-        options: Options,
+        options: &Options,
     ) -> Result<Option<FirstEffect>, LedgerError> {
         let now = clock::now(&self.connection).at(&self.path)?;
         let seen = find(&self.connection, order, now, options.retention).at(&self.path)?;
-        if seen.is_none() && !options.pause.is_zero() {
+        if seen.is_none() && options.meet > 1 {
+            self.connection
+                .execute(
+                    "INSERT INTO looks VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+                    params![order.order_id, order.action, order.workflow_uid],
+                )
+                .at(&self.path)?;
+            self.meet(order, options, options.meet)?;
+        } else if seen.is_none() && !options.pause.is_zero() {
             std::thread::sleep(options.pause);
         }
         Ok(seen)
+    }
+
+    /// Waits until so many runs have looked at the key or written it, at most for the pause.
+    fn meet(&self, order: &Order, options: &Options, runs: u32) -> Result<(), LedgerError> {
+        let end = Instant::now() + options.pause;
+        loop {
+            let there: u32 = self
+                .connection
+                .prepare_cached(
+                    "SELECT count(*) FROM (
+                        SELECT workflow_uid FROM looks WHERE order_id = ?1 AND action = ?2
+                        UNION SELECT workflow_uid FROM attempts WHERE order_id = ?1 AND action = ?2)",
+                )
+                .and_then(|mut statement| {
+                    statement.query_row(params![order.order_id, order.action], |row| row.get(0))
+                })
+                .at(&self.path)?;
+            if there >= runs || Instant::now() >= end {
+                return Ok(());
+            }
+            std::thread::sleep(MEETING_LOOK);
+        }
     }
 }
 
@@ -130,7 +180,19 @@ impl Run<'_> {
             }
             None => self.effect(transaction, now)?,
         };
-        let attempt = self.attempt(transaction, now, &outcome)?;
+        let effect = match &outcome {
+            Outcome::Applied { effect, .. } => Some(*effect),
+            Outcome::Duplicate { first, .. } | Outcome::Conflict { first } => Some(first.effect),
+            Outcome::Ignored => None,
+        };
+        let attempt = add_attempt(
+            transaction,
+            self.order.into(),
+            self.mode.as_str(),
+            outcome.as_str(),
+            effect,
+            now,
+        )?;
         Ok(Receipt {
             outcome,
             attempt,
@@ -138,97 +200,72 @@ impl Run<'_> {
         })
     }
 
+    /// Where `known` is nothing, the amount is added.
     fn effect(&self, transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<Outcome> {
-        let order = self.order;
-        let effect: i64 = transaction
-            .prepare_cached(
-                "INSERT INTO effects (order_id, action, amount_cents, workflow_uid, arrival, clock_ms)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING seq",
-            )?
-            .query_row(
-                params![order.order_id, order.action, order.amount_cents, order.workflow_uid, order.arrival, now],
-                |row| row.get(0),
-            )?;
-        self.remember(transaction, effect, now)?;
-        let balance_cents: i64 = transaction
-            .prepare_cached(
-                "INSERT INTO balances (order_id, action, balance_cents, effects, effect_seq, clock_ms)
-                 VALUES (?1, ?2, ?3, 1, ?4, ?5)
-                 ON CONFLICT (order_id, action) DO UPDATE SET balance_cents = balance_cents + excluded.balance_cents,
-                    effects = effects + 1, effect_seq = excluded.effect_seq, clock_ms = excluded.clock_ms
-                 RETURNING balance_cents",
-            )?
-            .query_row(params![order.order_id, order.action, order.amount_cents, effect, now], |row| row.get(0))?;
+        if self.mode == Mode::InsertOrIgnore {
+            return insert_or_ignore(transaction, self.order, now);
+        }
+        let known = match self.options.retention {
+            Some(_) if self.mode != Mode::Naive => KnownKey::Renew,
+            _ => KnownKey::Keep,
+        };
+        let (effect, balance_cents) = add_effect(transaction, self.order.into(), known, now)?;
+        if let Some(action) = &self.options.outbox {
+            outbox::put(transaction, self.order, action, now)?;
+        }
         Ok(Outcome::Applied {
             effect,
             balance_cents,
         })
     }
+}
 
-    /// Registers the business key; a key whose retention is over gets its new effect, any other keeps its first.
-    fn remember(
-        &self,
-        transaction: &Transaction<'_>,
-        effect: i64,
-        now: i64,
-    ) -> rusqlite::Result<()> {
-        let order = self.order;
-        let on_conflict = match self.options.retention {
-            Some(_) if self.mode != Mode::Naive => {
-                "DO UPDATE SET amount_cents = excluded.amount_cents, effect_seq = excluded.effect_seq,
-                    clock_ms = excluded.clock_ms"
-            }
-            _ => "DO NOTHING",
-        };
-        let sql = format!(
-            "INSERT INTO orders (order_id, action, amount_cents, effect_seq, clock_ms) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (order_id, action) {on_conflict}"
-        );
-        transaction
-            .prepare_cached(&sql)?
-            .execute(params![
+/// What `INSERT OR IGNORE` does: a row that breaks any rule is left out like one that is there, and both look alike.
+fn insert_or_ignore(
+    transaction: &Transaction<'_>,
+    order: &Order,
+    now: i64,
+) -> rusqlite::Result<Outcome> {
+    transaction.execute_batch("SAVEPOINT ignored")?;
+    let effect: Option<i64> = transaction
+        .prepare_cached(
+            "INSERT OR IGNORE INTO effects (order_id, action, amount_cents, workflow_uid, arrival, clock_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING seq",
+        )?
+        .query_row(
+            params![
                 order.order_id,
                 order.action,
                 order.amount_cents,
-                effect,
+                order.workflow_uid,
+                order.arrival,
                 now
-            ])
-            .map(drop)
-    }
-
-    fn attempt(
-        &self,
-        transaction: &Transaction<'_>,
-        now: i64,
-        outcome: &Outcome,
-    ) -> rusqlite::Result<i64> {
-        let order = self.order;
-        let effect = match outcome {
-            Outcome::Applied { effect, .. } => *effect,
-            Outcome::Duplicate { first, .. } | Outcome::Conflict { first } => first.effect,
-        };
-        transaction
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let key = match effect {
+        None => 0,
+        Some(effect) => transaction
             .prepare_cached(
-                "INSERT INTO attempts (order_id, action, amount_cents, mode, workflow_uid, workflow_name, arrival, trace,
-                    outcome, effect_seq, clock_ms)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) RETURNING seq",
+                "INSERT OR IGNORE INTO orders (order_id, action, amount_cents, effect_seq, clock_ms)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
-            .query_row(
-                params![
-                    order.order_id,
-                    order.action,
-                    order.amount_cents,
-                    self.mode.as_str(),
-                    order.workflow_uid,
-                    order.workflow_name,
-                    order.arrival,
-                    order.trace,
-                    outcome.as_str(),
-                    effect,
-                    now
-                ],
-                |row| row.get(0),
-            )
+            .execute(params![order.order_id, order.action, order.amount_cents, effect, now])?,
+    };
+    match effect {
+        Some(effect) if key > 0 => {
+            transaction.execute_batch("RELEASE ignored")?;
+            let balance_cents = add_balance(transaction, order.into(), effect, now)?;
+            Ok(Outcome::Applied {
+                effect,
+                balance_cents,
+            })
+        }
+        _ => {
+            transaction.execute_batch("ROLLBACK TO ignored; RELEASE ignored")?;
+            Ok(Outcome::Ignored)
+        }
     }
 }
 

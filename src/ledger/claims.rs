@@ -6,13 +6,22 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
-use serde::Serialize;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::error::AtPath;
 use super::order::{check_amount, key};
-use super::read::Table;
+use super::rows::{Entry, KnownKey, add_attempt, add_effect};
 use super::{Ledger, LedgerError, clock, format_clock};
+
+mod rows;
+
+pub use rows::{ClaimRow, TransitionRow};
+
+/// Why a claim whose run is gone is unresolved.
+const WRITE_MAY_HAVE_BEGUN: &str = "the lease ended after the write may have begun";
+
+/// Mode of the attempt rows of deliveries.
+const MODE: &str = "deliver";
 
 /// Longest lease.
 const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
@@ -30,6 +39,18 @@ pub struct ClaimRequest {
 }
 
 impl ClaimRequest {
+    fn entry(&self) -> Entry<'_> {
+        Entry {
+            order_id: &self.order_id,
+            action: &self.action,
+            amount_cents: self.amount_cents,
+            workflow_uid: &self.workflow_uid,
+            workflow_name: "",
+            arrival: &self.arrival,
+            trace: "",
+        }
+    }
+
     /// Checks keys, amount and lease before anything is written.
     pub(super) fn check(&self) -> Result<(), LedgerError> {
         key("order id", &self.order_id)?;
@@ -85,98 +106,6 @@ pub enum Finding {
     Unknown(String),
 }
 
-/// A claim as it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ClaimRow {
-    /// Sequence of its last transition, so that a changed claim comes again after it.
-    pub seq: i64,
-    pub order_id: String,
-    pub action: String,
-    pub amount_cents: i64,
-    /// `processing`, `completed`, `unresolved` or `failed`.
-    pub state: String,
-    /// Whether the write to the destination may have begun.
-    pub sending: bool,
-    /// The destination's reference; empty until it is known.
-    pub reference: String,
-    pub detail: String,
-    pub workflow_uid: String,
-    pub arrival: String,
-    /// End of the lease while processing, else empty.
-    pub lease_until: String,
-    pub clock: String,
-}
-
-/// One change of a claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TransitionRow {
-    pub seq: i64,
-    pub order_id: String,
-    pub action: String,
-    pub state: String,
-    pub workflow_uid: String,
-    pub reference: String,
-    pub detail: String,
-    pub clock: String,
-}
-
-impl Table for ClaimRow {
-    const SINCE: i64 = 2;
-    const SQL: &'static str = "SELECT seq, order_id, action, amount_cents, state, sending, reference, detail, workflow_uid,
-        arrival, lease_ms, clock_ms FROM claims WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let state: String = row.get(4)?;
-        let lease = if state == "processing" {
-            format_clock(row.get(10)?)
-        } else {
-            String::new()
-        };
-        Ok(ClaimRow {
-            seq: row.get(0)?,
-            order_id: row.get(1)?,
-            action: row.get(2)?,
-            amount_cents: row.get(3)?,
-            state,
-            sending: row.get(5)?,
-            reference: row.get(6)?,
-            detail: row.get(7)?,
-            workflow_uid: row.get(8)?,
-            arrival: row.get(9)?,
-            lease_until: lease,
-            clock: format_clock(row.get(11)?),
-        })
-    }
-
-    fn seq(&self) -> i64 {
-        self.seq
-    }
-}
-
-impl Table for TransitionRow {
-    const SINCE: i64 = 2;
-    const SQL: &'static str =
-        "SELECT seq, order_id, action, state, workflow_uid, reference, detail, clock_ms
-        FROM transitions WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(TransitionRow {
-            seq: row.get(0)?,
-            order_id: row.get(1)?,
-            action: row.get(2)?,
-            state: row.get(3)?,
-            workflow_uid: row.get(4)?,
-            reference: row.get(5)?,
-            detail: row.get(6)?,
-            clock: format_clock(row.get(7)?),
-        })
-    }
-
-    fn seq(&self) -> i64 {
-        self.seq
-    }
-}
-
 /// A stored claim, as far as decisions need it.
 struct Stored {
     amount_cents: i64,
@@ -186,7 +115,32 @@ struct Stored {
     reference: String,
     detail: String,
     workflow_uid: String,
+    arrival: String,
     lease: i64,
+}
+
+impl Stored {
+    /// The rows that this claim leads to.
+    fn entry<'a>(&'a self, order_id: &'a str, action: &'a str) -> Entry<'a> {
+        Entry {
+            order_id,
+            action,
+            amount_cents: self.amount_cents,
+            workflow_uid: &self.workflow_uid,
+            workflow_name: "",
+            arrival: &self.arrival,
+            trace: "",
+        }
+    }
+}
+
+/// A claim whose run is gone: its lease was over, and nobody had settled it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Abandoned {
+    pub order_id: String,
+    pub action: String,
+    /// `unresolved` when the write may have begun, else `failed`.
+    pub state: String,
 }
 
 /// What a transition writes.
@@ -207,46 +161,9 @@ impl Ledger {
         request.check()?;
         self.in_transaction(|transaction| {
             let now = clock::tick(transaction)?;
-            let Some(stored) = find(transaction, &request.order_id, &request.action)? else {
-                return win(transaction, request, now);
-            };
-            if stored.amount_cents != request.amount_cents {
-                return Ok(ClaimOutcome::Conflict {
-                    amount_cents: stored.amount_cents,
-                });
-            }
-            match stored.state.as_str() {
-                "completed" => Ok(ClaimOutcome::Completed {
-                    reference: stored.reference,
-                }),
-                "unresolved" => Ok(ClaimOutcome::Unresolved {
-                    detail: stored.detail,
-                }),
-                "processing" if now < stored.lease => Ok(ClaimOutcome::Busy {
-                    workflow_uid: stored.workflow_uid,
-                    lease_until: format_clock(stored.lease),
-                }),
-                "processing" if stored.sending => {
-                    let detail = "the lease ended after the write may have begun".to_owned();
-                    let change = Change {
-                        state: "unresolved",
-                        sending: true,
-                        owner: "",
-                        reference: "",
-                        detail: &detail,
-                        workflow_uid: &stored.workflow_uid,
-                    };
-                    store(
-                        transaction,
-                        &request.order_id,
-                        &request.action,
-                        &change,
-                        now,
-                    )?;
-                    Ok(ClaimOutcome::Unresolved { detail })
-                }
-                _ => win(transaction, request, now),
-            }
+            let outcome = decide(transaction, request, now)?;
+            note_claim(transaction, request, &outcome, now)?;
+            Ok(outcome)
         })
     }
 
@@ -292,6 +209,29 @@ impl Ledger {
         action: &str,
         finding: &Finding,
     ) -> Result<String, LedgerError> {
+        self.settle(order_id, action, finding, "reconcile", "")
+    }
+
+    /// Settles an unresolved claim by what a person found out, who is named in the claim's detail.
+    pub fn decide(
+        &mut self,
+        order_id: &str,
+        action: &str,
+        finding: &Finding,
+        by: &str,
+    ) -> Result<String, LedgerError> {
+        key("name of the person", by)?;
+        self.settle(order_id, action, finding, "decide", by)
+    }
+
+    fn settle(
+        &mut self,
+        order_id: &str,
+        action: &str,
+        finding: &Finding,
+        mode: &str,
+        by: &str,
+    ) -> Result<String, LedgerError> {
         self.in_transaction(|transaction| {
             let now = clock::tick(transaction)?;
             let Some(stored) = find(transaction, order_id, action)? else {
@@ -313,6 +253,11 @@ impl Ledger {
                     format!("the destination cannot be asked: {why}"),
                 ),
             };
+            let detail = if by.is_empty() {
+                detail
+            } else {
+                format!("{detail}, decided by {by}")
+            };
             let change = Change {
                 state,
                 sending: state == "unresolved",
@@ -322,6 +267,9 @@ impl Ledger {
                 workflow_uid: &stored.workflow_uid,
             };
             store(transaction, order_id, action, &change, now)?;
+            if state == "completed" {
+                reflect(transaction, stored.entry(order_id, action), mode, now)?;
+            }
             Ok(state.to_owned())
         })
     }
@@ -343,7 +291,74 @@ impl Ledger {
                 workflow_uid: &stored.workflow_uid,
             };
             store(transaction, &owner.order_id, &owner.action, &change, now)?;
+            let entry = stored.entry(&owner.order_id, &owner.action);
+            if state == "completed" {
+                reflect(transaction, entry, MODE, now)?;
+            } else {
+                add_attempt(transaction, entry, MODE, state, None, now)?;
+            }
             Ok(true)
+        })
+    }
+
+    /// Writes the attempt row of a run whose claim was not its own any more.
+    pub fn note_refused(&mut self, request: &ClaimRequest) -> Result<(), LedgerError> {
+        self.in_transaction(|transaction| {
+            let now = clock::tick(transaction)?;
+            add_attempt(transaction, request.entry(), MODE, "refused", None, now).map(drop)
+        })
+    }
+
+    /// Whether the claim is still this owner's, and its lease not over.
+    pub fn owns(&self, owner: &Owner) -> Result<bool, LedgerError> {
+        let read = || -> rusqlite::Result<bool> {
+            let now = clock::now(&self.connection)?;
+            let stored = find(&self.connection, &owner.order_id, &owner.action)?;
+            Ok(stored.is_some_and(|stored| {
+                stored.state == "processing" && stored.owner == owner.token && now < stored.lease
+            }))
+        };
+        read().at(&self.path)
+    }
+
+    /// Takes the claims whose lease is over out of the hands of runs that are gone.
+    ///
+    /// Where the write may have begun the claim becomes `unresolved`, else `failed`, so that it may be tried again.
+    pub fn abandon_expired(&mut self) -> Result<Vec<Abandoned>, LedgerError> {
+        self.in_transaction(|transaction| {
+            let now = clock::tick(transaction)?;
+            let expired: Vec<(String, String)> = transaction
+                .prepare_cached(
+                    "SELECT order_id, action FROM claims WHERE state = 'processing' AND lease_ms <= ?1",
+                )?
+                .query_map(params![now], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            let mut abandoned = Vec::new();
+            for (order_id, action) in expired {
+                let Some(stored) = find(transaction, &order_id, &action)? else {
+                    continue;
+                };
+                let (state, detail) = if stored.sending {
+                    ("unresolved", WRITE_MAY_HAVE_BEGUN)
+                } else {
+                    ("failed", "the lease ended before the write began")
+                };
+                let change = Change {
+                    state,
+                    sending: stored.sending,
+                    owner: "",
+                    reference: "",
+                    detail,
+                    workflow_uid: &stored.workflow_uid,
+                };
+                store(transaction, &order_id, &action, &change, now)?;
+                abandoned.push(Abandoned {
+                    order_id,
+                    action,
+                    state: state.to_owned(),
+                });
+            }
+            Ok(abandoned)
         })
     }
 
@@ -385,6 +400,97 @@ impl Ledger {
     }
 }
 
+/// Decides about a claim; nothing but the state of the claim changes.
+fn decide(
+    transaction: &Transaction<'_>,
+    request: &ClaimRequest,
+    now: i64,
+) -> rusqlite::Result<ClaimOutcome> {
+    let Some(stored) = find(transaction, &request.order_id, &request.action)? else {
+        return win(transaction, request, now);
+    };
+    if stored.amount_cents != request.amount_cents {
+        return Ok(ClaimOutcome::Conflict {
+            amount_cents: stored.amount_cents,
+        });
+    }
+    match stored.state.as_str() {
+        "completed" => Ok(ClaimOutcome::Completed {
+            reference: stored.reference,
+        }),
+        "unresolved" => Ok(ClaimOutcome::Unresolved {
+            detail: stored.detail,
+        }),
+        "processing" if now < stored.lease => Ok(ClaimOutcome::Busy {
+            workflow_uid: stored.workflow_uid,
+            lease_until: format_clock(stored.lease),
+        }),
+        "processing" if stored.sending => {
+            let detail = WRITE_MAY_HAVE_BEGUN.to_owned();
+            let change = Change {
+                state: "unresolved",
+                sending: true,
+                owner: "",
+                reference: "",
+                detail: &detail,
+                workflow_uid: &stored.workflow_uid,
+            };
+            store(
+                transaction,
+                &request.order_id,
+                &request.action,
+                &change,
+                now,
+            )?;
+            Ok(ClaimOutcome::Unresolved { detail })
+        }
+        _ => win(transaction, request, now),
+    }
+}
+
+/// A run that did not win has its attempt row at once; the winner has one when it is done.
+fn note_claim(
+    transaction: &Transaction<'_>,
+    request: &ClaimRequest,
+    outcome: &ClaimOutcome,
+    now: i64,
+) -> rusqlite::Result<()> {
+    let word = match outcome {
+        ClaimOutcome::Won(_) => return Ok(()),
+        ClaimOutcome::Busy { .. } => "busy",
+        ClaimOutcome::Completed { .. } => "duplicate",
+        ClaimOutcome::Unresolved { .. } => "unresolved",
+        ClaimOutcome::Conflict { .. } => "conflict",
+    };
+    let effect = effect_of(transaction, &request.order_id, &request.action)?;
+    add_attempt(transaction, request.entry(), MODE, word, effect, now).map(drop)
+}
+
+fn effect_of(
+    transaction: &Transaction<'_>,
+    order_id: &str,
+    action: &str,
+) -> rusqlite::Result<Option<i64>> {
+    transaction
+        .prepare_cached("SELECT effect_seq FROM orders WHERE order_id = ?1 AND action = ?2")?
+        .query_row(params![order_id, action], |row| row.get(0))
+        .optional()
+}
+
+/// A completed claim is an effect of the business: its row, its balance and its attempt come with it.
+fn reflect(
+    transaction: &Transaction<'_>,
+    entry: Entry<'_>,
+    mode: &str,
+    now: i64,
+) -> rusqlite::Result<()> {
+    if effect_of(transaction, entry.order_id, entry.action)?.is_some() {
+        return Ok(());
+    }
+    let (effect, _) = add_effect(transaction, entry, KnownKey::Keep, now)?;
+    add_attempt(transaction, entry, mode, "applied", Some(effect), now).map(drop)
+}
+
 /// Details come from other systems' errors: what is too long is cut.
 fn cut(text: &str) -> &str {
     let end = (0..=text.len().min(512))
@@ -397,7 +503,7 @@ fn cut(text: &str) -> &str {
 fn find(connection: &Connection, order_id: &str, action: &str) -> rusqlite::Result<Option<Stored>> {
     connection
         .prepare_cached(
-            "SELECT amount_cents, state, sending, owner, reference, detail, workflow_uid, lease_ms
+            "SELECT amount_cents, state, sending, owner, reference, detail, workflow_uid, arrival, lease_ms
              FROM claims WHERE order_id = ?1 AND action = ?2",
         )?
         .query_row(params![order_id, action], |row| {
@@ -409,7 +515,8 @@ fn find(connection: &Connection, order_id: &str, action: &str) -> rusqlite::Resu
                 reference: row.get(4)?,
                 detail: row.get(5)?,
                 workflow_uid: row.get(6)?,
-                lease: row.get(7)?,
+                arrival: row.get(7)?,
+                lease: row.get(8)?,
             })
         })
         .optional()

@@ -17,7 +17,7 @@ use super::LedgerError;
 use super::crm::UrlError;
 
 pub use apply::ApplyArgs;
-pub use deliver::{CrmArgs, DeliverArgs, Manner, ReconcileArgs};
+pub use deliver::{CrmArgs, DecideArgs, DeliverArgs, Manner, ReconcileArgs, RelayArgs, ReplayArgs};
 pub use serve::{ServeArgs, bind, until_signal};
 pub use show::{ClockArgs, Format, ReadArgs};
 
@@ -53,6 +53,12 @@ pub enum LedgerCommand {
     Deliver(DeliverArgs),
     /// Look unresolved claims up at the CRM and settle them
     Reconcile(ReconcileArgs),
+    /// Deliver an order again by hand, through the same claim as every run
+    Replay(ReplayArgs),
+    /// Settle an unresolved claim by what a person found out
+    Decide(DecideArgs),
+    /// Deliver what waits in the outbox
+    Relay(RelayArgs),
     /// Print the ledger's clock, or move it forward
     Clock(ClockArgs),
 }
@@ -68,12 +74,23 @@ enum CommandError {
     Serve { port: u16, source: std::io::Error },
     #[error(transparent)]
     Url(#[from] UrlError),
+    #[error("name the CRM with --crm URL; outside a pod there is no variable CRM_SERVICE_HOST")]
+    NoCrm,
+    #[error("ask the CRM for a fault: {source}")]
+    SetFault { source: std::io::Error },
+    #[error(
+        "there is no claim on order {order_id} {action}; `eventlab ledger claims` lists them, --amount makes a new one"
+    )]
+    NoClaim { order_id: String, action: String },
 }
 
 impl CommandError {
     fn exit_code(&self) -> u8 {
         match self {
-            CommandError::Ledger(LedgerError::Invalid { .. }) | CommandError::Url(_) => USAGE,
+            CommandError::Ledger(LedgerError::Invalid { .. })
+            | CommandError::Url(_)
+            | CommandError::NoCrm
+            | CommandError::NoClaim { .. } => USAGE,
             // A reader that went away (`| head`) has what it wanted.
             CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => DONE,
             _ => FAILED,
@@ -92,6 +109,9 @@ pub fn run(command: &LedgerCommand, out: &mut dyn Write, err: &mut dyn Write) ->
         LedgerCommand::Verify(args) => show::verify(args, out),
         LedgerCommand::Deliver(args) => deliver::run_delivery(args, out),
         LedgerCommand::Reconcile(args) => deliver::run_reconciliation(args, out),
+        LedgerCommand::Replay(args) => deliver::run_replay(args, out),
+        LedgerCommand::Decide(args) => deliver::run_decision(args, out),
+        LedgerCommand::Relay(args) => deliver::run_relay(args, out),
         LedgerCommand::Clock(args) => show::clock(args, out),
     };
     match done {

@@ -1,11 +1,13 @@
 //! Work with an effect outside the ledger: claim it, write it to the CRM, record what came of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::crm::{Client, NewEntry, PostError};
-use super::{ClaimOutcome, ClaimRequest, Finding, Ledger, LedgerError, MAX_PAGE, Owner, Reader};
+use super::crm::{Client, FaultPoint, NewEntry, PostError};
+use super::{
+    ClaimOutcome, ClaimRequest, ClaimRow, Finding, Ledger, LedgerError, MAX_PAGE, Owner, Reader,
+};
 
 /// Where a run dies, as by `kill -9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -17,6 +19,58 @@ pub enum CrashPoint {
     /// The CRM has answered, the claim does not know.
     AfterWrite,
 }
+
+/// What goes wrong with one delivery, for the lab: where its run dies, stalls, or what the CRM does to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// The run dies: the claim is taken, nothing was sent.
+    AfterClaim,
+    /// The run dies: the write is announced, nothing was sent.
+    BeforeWrite,
+    /// The run dies: the CRM has answered, the claim does not know.
+    AfterWrite,
+    /// The run sleeps after its claim until the claim is not its own any more, and then goes on.
+    Stall,
+    /// The CRM answers 503 and writes nothing.
+    CrmBeforeCommit,
+    /// The CRM writes and closes without an answer.
+    CrmAfterCommit,
+    /// The CRM writes and answers 500.
+    CrmWrongAnswer,
+    /// The CRM writes and its answer does not come in time.
+    CrmHang,
+}
+
+impl Fault {
+    /// Where the run dies.
+    #[must_use]
+    pub fn crash(self) -> Option<CrashPoint> {
+        match self {
+            Fault::AfterClaim => Some(CrashPoint::AfterClaim),
+            Fault::BeforeWrite => Some(CrashPoint::BeforeWrite),
+            Fault::AfterWrite => Some(CrashPoint::AfterWrite),
+            _ => None,
+        }
+    }
+
+    /// What the CRM is to do to the next request.
+    #[must_use]
+    pub fn at_crm(self) -> Option<FaultPoint> {
+        match self {
+            Fault::CrmBeforeCommit => Some(FaultPoint::BeforeCommit),
+            Fault::CrmAfterCommit => Some(FaultPoint::AfterCommit),
+            Fault::CrmWrongAnswer => Some(FaultPoint::WrongAnswer),
+            Fault::CrmHang => Some(FaultPoint::Hang),
+            _ => None,
+        }
+    }
+}
+
+/// A stalled run gives up after so long of its own time.
+const LONGEST_STALL: Duration = Duration::from_secs(60);
 
 /// How a delivery ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,6 +91,8 @@ pub enum Delivery {
     Failed { detail: String },
     /// It was claimed with another amount.
     Conflict { amount_cents: i64 },
+    /// The claim was not this run's any more: it wrote nothing, neither here nor at the CRM.
+    Refused { detail: String },
 }
 
 /// The stable name of a piece of work at the destination.
@@ -45,13 +101,14 @@ pub fn source_id(order_id: &str, action: &str) -> String {
     format!("{order_id}:{action}")
 }
 
-/// Delivers once, whatever happened to earlier runs; `crash` lets this one die on the way.
+/// Delivers once, whatever happened to earlier runs; `fault` lets this one go wrong on the way.
 pub fn deliver(
     ledger: &mut Ledger,
     crm: &Client,
     request: &ClaimRequest,
-    crash: Option<CrashPoint>,
+    fault: Fault,
 ) -> Result<Delivery, LedgerError> {
+    let crash = fault.crash();
     let owner = match ledger.claim(request)? {
         ClaimOutcome::Won(owner) => owner,
         ClaimOutcome::Busy {
@@ -70,20 +127,39 @@ pub fn deliver(
         ClaimOutcome::Conflict { amount_cents } => return Ok(Delivery::Conflict { amount_cents }),
     };
     die_at(crash, CrashPoint::AfterClaim);
-    ledger.begin_write(&owner)?;
+    if fault == Fault::Stall {
+        stall(ledger, &owner)?;
+    }
+    match ledger.begin_write(&owner) {
+        Ok(()) => {}
+        Err(error @ LedgerError::NotOwner { .. }) => {
+            ledger.note_refused(request)?;
+            return Ok(Delivery::Refused {
+                detail: error.to_string(),
+            });
+        }
+        Err(error) => return Err(error),
+    }
     die_at(crash, CrashPoint::BeforeWrite);
     let written = write(crm, request);
     die_at(crash, CrashPoint::AfterWrite);
-    record(ledger, &owner, written)
+    match record(ledger, &owner, &written) {
+        Err(error @ LedgerError::NotOwner { .. }) => {
+            ledger.note_refused(request)?;
+            let detail = match written {
+                Ok(reference) => format!("{error}; the CRM has it as {reference}"),
+                Err(_) => error.to_string(),
+            };
+            Ok(Delivery::Refused { detail })
+        }
+        recorded => recorded,
+    }
 }
 
 /// Writes without looking at any claim: what happens without all this.
 #[must_use]
-pub fn deliver_blindly(
-    crm: &Client,
-    request: &ClaimRequest,
-    crash: Option<CrashPoint>,
-) -> Delivery {
+pub fn deliver_blindly(crm: &Client, request: &ClaimRequest, fault: Fault) -> Delivery {
+    let crash = fault.crash();
     die_at(crash, CrashPoint::BeforeWrite);
     let written = write(crm, request);
     die_at(crash, CrashPoint::AfterWrite);
@@ -100,6 +176,8 @@ fn write(crm: &Client, request: &ClaimRequest) -> Result<String, PostError> {
         source_id: source_id.clone(),
         order_id: request.order_id.clone(),
         amount_cents: request.amount_cents,
+        workflow_uid: request.workflow_uid.clone(),
+        arrival: request.arrival.clone(),
     };
     crm.post(&entry, Some(&source_id))
         .map(|written| written.reference)
@@ -108,9 +186,9 @@ fn write(crm: &Client, request: &ClaimRequest) -> Result<String, PostError> {
 fn record(
     ledger: &mut Ledger,
     owner: &Owner,
-    written: Result<String, PostError>,
+    written: &Result<String, PostError>,
 ) -> Result<Delivery, LedgerError> {
-    Ok(match written {
+    Ok(match written.clone() {
         Ok(reference) => {
             ledger.complete(owner, &reference)?;
             Delivery::Completed { reference }
@@ -126,12 +204,46 @@ fn record(
     })
 }
 
+/// Waits until the claim is another's, or its lease is over.
+fn stall(ledger: &Ledger, owner: &Owner) -> Result<(), LedgerError> {
+    let end = Instant::now() + LONGEST_STALL;
+    while Instant::now() < end && ledger.owns(owner)? {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
 fn die_at(crash: Option<CrashPoint>, point: CrashPoint) {
     if crash == Some(point) {
         let _ =
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         // The signal is on its way.
         std::thread::sleep(Duration::from_secs(60));
+    }
+}
+
+/// How an unresolved claim is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookUp {
+    /// By its source id, where the destination can be searched.
+    Search,
+    /// By asking again with the same idempotency key: harmless only where the destination honours keys.
+    SameKey,
+}
+
+/// Asks again with the same key; the answer names the entry of the first time, or makes the one that was missing.
+fn repeat(crm: &Client, claim: &ClaimRow) -> Finding {
+    let source_id = source_id(&claim.order_id, &claim.action);
+    let entry = NewEntry {
+        source_id: source_id.clone(),
+        order_id: claim.order_id.clone(),
+        amount_cents: claim.amount_cents,
+        workflow_uid: claim.workflow_uid.clone(),
+        arrival: claim.arrival.clone(),
+    };
+    match crm.post(&entry, Some(&source_id)) {
+        Ok(written) => Finding::Found(written.reference),
+        Err(error) => Finding::Unknown(error.to_string()),
     }
 }
 
@@ -146,12 +258,25 @@ pub struct Reconciled {
 }
 
 /// Looks every unresolved claim up at the CRM, by its source id, and settles what can be settled.
+///
+/// Claims of runs that are gone become unresolved, or failed, first.
 pub fn reconcile(
     ledger: &mut Ledger,
     reader: &Reader,
     crm: &Client,
+    by: LookUp,
 ) -> Result<Vec<Reconciled>, LedgerError> {
-    let mut settled = Vec::new();
+    let mut settled: Vec<Reconciled> = ledger
+        .abandon_expired()?
+        .into_iter()
+        .filter(|claim| claim.state == "failed")
+        .map(|claim| Reconciled {
+            order_id: claim.order_id,
+            action: claim.action,
+            state: claim.state,
+            detail: "its run was gone before the write began".to_owned(),
+        })
+        .collect();
     let mut after = 0;
     // A claim that is touched gets a new sequence: what was unresolved before is read first, then settled.
     let mut unresolved = Vec::new();
@@ -168,7 +293,10 @@ pub fn reconcile(
         after = page.next;
     }
     for claim in unresolved {
-        let finding = crm.find(&source_id(&claim.order_id, &claim.action));
+        let finding = match by {
+            LookUp::Search => crm.find(&source_id(&claim.order_id, &claim.action)),
+            LookUp::SameKey => repeat(crm, &claim),
+        };
         let detail = match &finding {
             Finding::Found(reference) => format!("found as {reference}"),
             Finding::Absent => "not there".to_owned(),
@@ -183,4 +311,51 @@ pub fn reconcile(
         });
     }
     Ok(settled)
+}
+
+/// Delivers what waits in the outbox, and what failed, through the claim; answers the outcome of each.
+///
+/// `run` names this relay in claims and attempts.
+pub fn relay(
+    ledger: &mut Ledger,
+    crm: &Client,
+    run: &str,
+    lease: Duration,
+    fault: Fault,
+) -> Result<Vec<Relayed>, LedgerError> {
+    let mut relayed = Vec::new();
+    let mut after = 0;
+    loop {
+        let rows = ledger.outbox(after, MAX_PAGE)?;
+        let Some(last) = rows.last() else {
+            return Ok(relayed);
+        };
+        after = last.seq;
+        for row in rows.into_iter().filter(|row| row.state != "completed") {
+            let request = ClaimRequest {
+                order_id: row.order_id,
+                action: row.action,
+                amount_cents: row.amount_cents,
+                workflow_uid: run.to_owned(),
+                // The outbox row keeps the arrival; this delivery is the relay's own.
+                arrival: "none".to_owned(),
+                lease,
+            };
+            let delivery = deliver(ledger, crm, &request, fault)?;
+            relayed.push(Relayed {
+                order_id: request.order_id,
+                action: request.action,
+                delivery,
+            });
+        }
+    }
+}
+
+/// A delivery from the outbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Relayed {
+    pub order_id: String,
+    pub action: String,
+    #[serde(flatten)]
+    pub delivery: Delivery,
 }

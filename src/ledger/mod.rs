@@ -11,19 +11,23 @@ pub mod crm;
 mod deliver;
 mod error;
 mod order;
+mod outbox;
 mod read;
+mod rows;
 mod schema;
 mod serve;
 mod verify;
 
 pub use apply::{Ledger, Options};
-pub use claims::{ClaimOutcome, ClaimRequest, ClaimRow, Finding, Owner, TransitionRow};
+pub use claims::{Abandoned, ClaimOutcome, ClaimRequest, ClaimRow, Finding, Owner, TransitionRow};
 pub use clock::format_clock;
 pub use deliver::{
-    CrashPoint, Delivery, Reconciled, deliver, deliver_blindly, reconcile, source_id,
+    CrashPoint, Delivery, Fault, LookUp, Reconciled, Relayed, deliver, deliver_blindly, reconcile,
+    relay, source_id,
 };
 pub use error::LedgerError;
 pub use order::{FirstEffect, MAX_AMOUNT_CENTS, Mode, Order, Outcome, Receipt};
+pub use outbox::OutboxRow;
 pub use read::{AttemptRow, BalanceRow, EffectRow, OrderRow, Page, Reader};
 pub use serve::{MAX_PAGE, router, serve};
 pub use verify::{BalanceDifference, RepeatedKey, Verification};

@@ -15,6 +15,8 @@ pub enum Mode {
     Naive,
     /// Looks for the key, then writes in a second transaction: two runs can both find nothing.
     CheckThenWrite,
+    /// Writes with `INSERT OR IGNORE`, and takes every row that was left out for a duplicate.
+    InsertOrIgnore,
     /// Key and amount in one transaction.
     Atomic,
 }
@@ -26,6 +28,7 @@ impl Mode {
         match self {
             Mode::Naive => "naive",
             Mode::CheckThenWrite => "check-then-write",
+            Mode::InsertOrIgnore => "insert-or-ignore",
             Mode::Atomic => "atomic",
         }
     }
@@ -50,15 +53,27 @@ pub struct Order {
 }
 
 impl Order {
+    /// Checks keys and amount before anything is written; insert-or-ignore leaves the amount to the table.
+    pub(super) fn check_for(&self, mode: Mode) -> Result<(), LedgerError> {
+        match mode {
+            Mode::InsertOrIgnore => self.check_texts(),
+            _ => self.check(),
+        }
+    }
+
     /// Checks keys and amount before anything is written.
     pub(super) fn check(&self) -> Result<(), LedgerError> {
+        self.check_texts()?;
+        check_amount(self.amount_cents)
+    }
+
+    fn check_texts(&self) -> Result<(), LedgerError> {
         key("order id", &self.order_id)?;
         key("action", &self.action)?;
         key("arrival", &self.arrival)?;
         key("workflow uid", &self.workflow_uid)?;
         text("workflow name", &self.workflow_name)?;
-        text("trace", &self.trace)?;
-        check_amount(self.amount_cents)
+        text("trace", &self.trace)
     }
 }
 
@@ -126,6 +141,9 @@ pub enum Outcome {
     },
     /// The key was applied before with another amount; somebody must decide.
     Conflict { first: FirstEffect },
+    /// Nothing was written, for whatever reason; taken for a duplicate.
+    #[serde(rename = "duplicate")]
+    Ignored,
 }
 
 impl Outcome {
@@ -134,7 +152,7 @@ impl Outcome {
     pub fn as_str(&self) -> &'static str {
         match self {
             Outcome::Applied { .. } => "applied",
-            Outcome::Duplicate { .. } => "duplicate",
+            Outcome::Duplicate { .. } | Outcome::Ignored => "duplicate",
             Outcome::Conflict { .. } => "conflict",
         }
     }

@@ -41,9 +41,9 @@ pub struct AttemptRow {
     pub workflow_name: String,
     pub arrival: String,
     pub trace: String,
-    /// `applied`, `duplicate` or `conflict`.
+    /// `applied`, `duplicate`, `conflict`, `unresolved`, `busy`, `failed` or `refused`.
     pub outcome: String,
-    /// The effect it made or met.
+    /// The effect it made or met; 0 when there is none.
     pub effect: i64,
     pub clock: String,
 }
@@ -117,7 +117,7 @@ impl Table for OrderRow {
 
 impl Table for AttemptRow {
     const SQL: &'static str = "SELECT seq, order_id, action, amount_cents, mode, workflow_uid, workflow_name, arrival, trace,
-        outcome, effect_seq, clock_ms FROM attempts WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+        outcome, coalesce(effect_seq, 0), clock_ms FROM attempts WHERE seq > ?1 ORDER BY seq LIMIT ?2";
 
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(AttemptRow {

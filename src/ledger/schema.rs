@@ -111,6 +111,49 @@ const MIGRATIONS: &[&str] = &[
     CREATE TRIGGER transitions_are_fixed BEFORE UPDATE ON transitions
         BEGIN SELECT RAISE(ABORT, 'transitions are append-only'); END;
     ",
+    // 3: an attempt for every run, also for those that deliver; who has looked at a key; deliveries that wait.
+    "
+    CREATE TABLE attempts_3 (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        order_id TEXT NOT NULL CHECK (length(order_id) BETWEEN 1 AND 256),
+        action TEXT NOT NULL CHECK (length(action) BETWEEN 1 AND 256),
+        amount_cents INTEGER NOT NULL,
+        mode TEXT NOT NULL CHECK (length(mode) BETWEEN 1 AND 64),
+        workflow_uid TEXT NOT NULL CHECK (length(workflow_uid) BETWEEN 1 AND 256),
+        workflow_name TEXT NOT NULL,
+        arrival TEXT NOT NULL CHECK (length(arrival) BETWEEN 1 AND 256),
+        trace TEXT NOT NULL,
+        outcome TEXT NOT NULL
+            CHECK (outcome IN ('applied', 'duplicate', 'conflict', 'unresolved', 'busy', 'failed', 'refused')),
+        effect_seq INTEGER REFERENCES effects (seq) CHECK (outcome <> 'applied' OR effect_seq IS NOT NULL),
+        clock_ms INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO attempts_3 SELECT * FROM attempts;
+    DROP TABLE attempts;
+    ALTER TABLE attempts_3 RENAME TO attempts;
+    CREATE TRIGGER attempts_are_kept BEFORE DELETE ON attempts
+        BEGIN SELECT RAISE(ABORT, 'attempts are append-only'); END;
+    CREATE TRIGGER attempts_are_fixed BEFORE UPDATE ON attempts
+        BEGIN SELECT RAISE(ABORT, 'attempts are append-only'); END;
+
+    CREATE TABLE looks (
+        order_id TEXT NOT NULL CHECK (length(order_id) BETWEEN 1 AND 256),
+        action TEXT NOT NULL CHECK (length(action) BETWEEN 1 AND 256),
+        workflow_uid TEXT NOT NULL CHECK (length(workflow_uid) BETWEEN 1 AND 256),
+        PRIMARY KEY (order_id, action, workflow_uid)
+    ) STRICT;
+
+    CREATE TABLE outbox (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        order_id TEXT NOT NULL CHECK (length(order_id) BETWEEN 1 AND 256),
+        action TEXT NOT NULL CHECK (length(action) BETWEEN 1 AND 256),
+        amount_cents INTEGER NOT NULL CHECK (amount_cents BETWEEN 1 AND 1000000000000),
+        workflow_uid TEXT NOT NULL CHECK (length(workflow_uid) BETWEEN 1 AND 256),
+        arrival TEXT NOT NULL CHECK (length(arrival) BETWEEN 1 AND 256),
+        clock_ms INTEGER NOT NULL,
+        UNIQUE (order_id, action)
+    ) STRICT;
+    ",
 ];
 
 /// Opens (and makes) the file at `path` for writing, with its tables up to date.
@@ -221,4 +264,16 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), LedgerError> 
         .pragma_update(None, "user_version", known())
         .at(path)?;
     transaction.commit().at(path)
+}
+
+/// A file as an older program left it, for tests.
+#[cfg(test)]
+pub(super) fn make_version(path: &Path, version: usize) {
+    let connection = Connection::open(path).unwrap();
+    for migration in &MIGRATIONS[..version] {
+        connection.execute_batch(migration).unwrap();
+    }
+    connection
+        .pragma_update(None, "user_version", i64::try_from(version).unwrap())
+        .unwrap();
 }

@@ -170,10 +170,10 @@ fn an_expired_key_is_applied_again() {
         ..Options::default()
     };
     ledger
-        .apply_with(&order("o-1", 4200, "a"), Mode::Atomic, retention)
+        .apply_with(&order("o-1", 4200, "a"), Mode::Atomic, retention.clone())
         .unwrap();
     let soon = ledger
-        .apply_with(&order("o-1", 4200, "b"), Mode::Atomic, retention)
+        .apply_with(&order("o-1", 4200, "b"), Mode::Atomic, retention.clone())
         .unwrap();
     assert_eq!(soon.outcome.as_str(), "duplicate");
     ledger
@@ -188,11 +188,11 @@ fn an_expired_key_is_applied_again() {
         "without retention a key is kept for ever"
     );
     let tomorrow = ledger
-        .apply_with(&order("o-1", 4200, "d"), Mode::Atomic, retention)
+        .apply_with(&order("o-1", 4200, "d"), Mode::Atomic, retention.clone())
         .unwrap();
     assert_eq!(tomorrow.outcome.as_str(), "applied");
     let after = ledger
-        .apply_with(&order("o-1", 4200, "e"), Mode::Atomic, retention)
+        .apply_with(&order("o-1", 4200, "e"), Mode::Atomic, retention.clone())
         .unwrap();
     assert_eq!(after.outcome.as_str(), "duplicate", "the key lives again");
     let clocks: Vec<_> = reader
@@ -432,4 +432,121 @@ fn pages_go_on_where_they_ended() {
     let rest = reader.attempts(first.next, 3).unwrap();
     assert_eq!((rest.items.len(), rest.next, rest.more), (2, 5, false));
     assert_eq!(reader.attempts(5, 3).unwrap().next, 5);
+}
+
+#[test]
+fn an_older_file_keeps_its_rows_and_takes_new_outcomes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    schema::make_version(&path, 2);
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(
+            "INSERT INTO effects VALUES (1, 'o-1', 'charge', 4200, 'a', 'arrival-a', 5);
+             INSERT INTO orders VALUES ('o-1', 'charge', 4200, 1, 5);
+             INSERT INTO balances VALUES ('o-1', 'charge', 4200, 1, 1, 5);
+             INSERT INTO attempts VALUES (1, 'o-1', 'charge', 4200, 'atomic', 'a', 'n', 'arrival-a', 't', 'applied', 1, 5);",
+        )
+        .unwrap();
+    let reader = Reader::new(&path);
+    assert_eq!(reader.attempts(0, 10).unwrap().items[0].effect, 1);
+    let mut ledger = Ledger::open(&path).unwrap();
+    let again = ledger
+        .apply(&order("o-1", 4200, "b"), Mode::Atomic)
+        .unwrap();
+    assert_eq!((again.outcome.as_str(), again.attempt), ("duplicate", 2));
+    assert!(reader.verify().unwrap().consistent());
+    for sql in [
+        "DELETE FROM attempts",
+        "UPDATE attempts SET outcome = 'busy'",
+    ] {
+        assert!(ledger.connection.execute_batch(sql).is_err(), "{sql}");
+    }
+}
+
+#[test]
+fn insert_or_ignore_hides_what_atomic_refuses() {
+    let (_folder, mut ledger, reader) = ledger();
+    let good = order("o-1", 4200, "a");
+    let outcome = |ledger: &mut Ledger, order: &Order| {
+        ledger
+            .apply(order, Mode::InsertOrIgnore)
+            .unwrap()
+            .outcome
+            .as_str()
+    };
+    assert_eq!(outcome(&mut ledger, &good), "applied");
+    for (id, amount) in [("o-1", 4200), ("o-1", 9900), ("o-2", -5), ("o-3", 0)] {
+        assert_eq!(outcome(&mut ledger, &order(id, amount, "b")), "duplicate");
+    }
+    assert_eq!(reader.effects(0, 10).unwrap().items.len(), 1);
+    assert_eq!(reader.attempts(0, 10).unwrap().items.len(), 5);
+    assert!(reader.verify().unwrap().consistent());
+    for (id, amount) in [("o-2", -5), ("o-3", 0)] {
+        assert!(ledger.apply(&order(id, amount, "c"), Mode::Atomic).is_err());
+    }
+    let receipt = serde_json::to_value(
+        ledger
+            .apply(&order("o-9", -1, "c"), Mode::InsertOrIgnore)
+            .unwrap(),
+    )
+    .unwrap();
+    assert_eq!(receipt["outcome"], "duplicate");
+}
+
+#[test]
+fn runs_that_meet_have_all_looked_before_one_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    Ledger::open(&path).unwrap();
+    let outcomes: Vec<&str> = std::thread::scope(|scope| {
+        let runs: Vec<_> = ["a", "b", "c"]
+            .into_iter()
+            .map(|workflow| {
+                let path = &path;
+                scope.spawn(move || {
+                    let options = Options {
+                        pause: Duration::from_secs(60),
+                        meet: 3,
+                        ..Options::default()
+                    };
+                    let order = order("o-1", 4200, workflow);
+                    let receipt = Ledger::open(path)
+                        .unwrap()
+                        .apply_with(&order, Mode::CheckThenWrite, options)
+                        .unwrap();
+                    receipt.outcome.as_str()
+                })
+            })
+            .collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    assert_eq!(outcomes, ["applied"; 3]);
+}
+
+#[test]
+fn a_delivery_is_written_down_with_its_effect_or_not_at_all() {
+    let (_folder, mut ledger, _reader) = ledger();
+    let options = Options {
+        outbox: Some("notify".into()),
+        ..Options::default()
+    };
+    let order_one = order("o-1", 4200, "a");
+    for _ in 0..2 {
+        ledger
+            .apply_with(&order_one, Mode::Atomic, options.clone())
+            .unwrap();
+    }
+    let waiting = ledger.outbox(0, 10).unwrap();
+    assert_eq!((waiting.len(), waiting[0].state.as_str()), (1, "waiting"));
+    let blank = Options {
+        outbox: Some("  ".into()),
+        ..Options::default()
+    };
+    assert!(
+        ledger
+            .apply_with(&order("o-2", 1, "a"), Mode::Atomic, blank)
+            .is_err()
+    );
+    assert_eq!(ledger.outbox(0, 10).unwrap().len(), 1);
 }

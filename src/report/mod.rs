@@ -6,7 +6,9 @@
 pub mod explain;
 pub mod json;
 pub mod markdown;
+pub mod matrix;
 pub mod metrics;
+pub mod runbook;
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::gate::{Input, Objection};
 use super::observer::Observer;
 use super::sending::{EVENT_SOURCE, WEBHOOK_PORT, WEBHOOK_SERVICE};
-use crate::cluster::{Cluster, LookError, Request};
+use crate::cluster::{Cluster, LedgerPosition, LookError, Request};
 use crate::kinds;
 use crate::lab::GateMode;
 use crate::sensor;
@@ -43,7 +43,11 @@ pub async fn look(
         event_source_pods: pods(cluster, &format!("eventsource-name={EVENT_SOURCE}")).await?,
         intake: intake(cluster).await,
         ledger: cluster
-            .ledger(u64::MAX >> 1, u64::MAX >> 1)
+            .ledger(LedgerPosition {
+                attempts: u64::MAX >> 1,
+                effects: u64::MAX >> 1,
+                transitions: u64::MAX >> 1,
+            })
             .await
             .map(|_| ())
             .map_err(|error| error.to_string()),

@@ -3,7 +3,8 @@
 //! [`Driver`] owns a session's state and its files, and is what the screen and the shell drive.
 //! Below it, [`observer`] looks at the cluster and writes facts, [`work`] runs one effect after another.
 
-pub mod applying;
+pub mod acting;
+mod applying;
 pub mod autopilot;
 pub mod driver;
 pub mod expected;

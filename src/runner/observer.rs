@@ -19,7 +19,7 @@ use super::expected::Subscription;
 use super::facts::{self, Arrival, Execution, Place};
 use super::gate::InstanceLog;
 use super::matchers::{self, LogEvent};
-use crate::cluster::{BusView, Cluster, LogFollower, LogLine};
+use crate::cluster::{BusView, Cluster, LedgerPosition, LogFollower, LogLine};
 use crate::embedded::bus::ConsumerInfo;
 use crate::evidence::Scope;
 use crate::evidence::table::{ProbeRun, rows};
@@ -63,6 +63,7 @@ pub struct Observer {
 
 enum Command {
     Focus(Focus),
+    Rewound,
     Sent {
         trace: String,
         place: Place,
@@ -76,7 +77,7 @@ enum Command {
         probes: Vec<ProbeRun>,
         lab: String,
         attempt: u32,
-        until: Instant,
+        wait: Duration,
         done: oneshot::Sender<bool>,
     },
 }
@@ -106,6 +107,11 @@ impl Observer {
         self.tell(Command::Focus(focus));
     }
 
+    /// Ledger and destination go back to an earlier state: their rows are read again from the first.
+    pub fn rewound(&self) {
+        self.tell(Command::Rewound);
+    }
+
     /// A probe is about to be sent with this trace.
     pub fn sent(&self, trace: &str, place: Place) {
         self.tell(Command::Sent {
@@ -127,7 +133,7 @@ impl Observer {
         let _ = written.await;
     }
 
-    /// Waits until every probe's row is settled, at most `wait`. False when some are not, or nobody observes any more.
+    /// Waits until every probe's row is settled, at most `wait` without anything new. False when some are not, or nobody observes any more.
     pub async fn settled(
         &self,
         probes: Vec<ProbeRun>,
@@ -140,7 +146,7 @@ impl Observer {
             probes,
             lab: lab.to_owned(),
             attempt,
-            until: Instant::now() + wait,
+            wait,
             done,
         });
         settled.await.unwrap_or(false)
@@ -169,6 +175,7 @@ struct Collecting {
     probes: Vec<ProbeRun>,
     lab: String,
     attempt: u32,
+    wait: Duration,
     until: Instant,
     done: oneshot::Sender<bool>,
 }
@@ -194,8 +201,10 @@ struct Task {
     phases: BTreeMap<String, String>,
     /// Workflows that ended and whose rows have not been read since: uid to arrival.
     ended: BTreeMap<String, String>,
-    attempts_read: u64,
-    effects_read: u64,
+    ledger_read: LedgerPosition,
+    records_read: u64,
+    /// Whether there is a destination beside the ledger.
+    destination: bool,
     executions_with_rows: BTreeSet<String>,
     facts: Vec<Fact>,
     seen: HashSet<u64>,
@@ -220,8 +229,9 @@ impl Task {
             consumers: BTreeMap::new(),
             phases: BTreeMap::new(),
             ended: BTreeMap::new(),
-            attempts_read: 0,
-            effects_read: 0,
+            ledger_read: LedgerPosition::default(),
+            records_read: 0,
+            destination: false,
             executions_with_rows: BTreeSet::new(),
             facts: Vec::new(),
             seen: HashSet::new(),
@@ -283,7 +293,15 @@ impl Task {
             Command::Focus(focus) => {
                 self.consumers.clear();
                 self.focus = Some(focus);
+                if let Ok(there) = self.cluster.has_destination().await {
+                    self.destination = there;
+                }
                 self.look_at_consumers().await;
+            }
+            Command::Rewound => {
+                // The rows of then have the numbers of those that are gone.
+                self.ledger_read = LedgerPosition::default();
+                self.records_read = 0;
             }
             Command::Sent { trace, place } => {
                 self.sent.insert(trace, place);
@@ -298,13 +316,14 @@ impl Task {
                 probes,
                 lab,
                 attempt,
-                until,
+                wait,
                 done,
             } => self.collecting.push(Collecting {
                 probes,
                 lab,
                 attempt,
-                until,
+                wait,
+                until: Instant::now() + wait,
                 done,
             }),
         }
@@ -334,9 +353,6 @@ impl Task {
         if self.look_at_bus().await {
             self.look_at_consumers().await;
             self.take_up_waiting().await;
-        } else if self.cluster.by_log_alone().is_none() {
-            // Rows of arrivals that nobody can place yet would be passed over.
-            return;
         }
         if !self.collecting.is_empty() || !self.ended.is_empty() {
             self.look_at_ledger().await;
@@ -467,12 +483,17 @@ impl Task {
     }
 
     async fn look_at_ledger(&mut self) {
+        if !self.bus_read && self.cluster.by_log_alone().is_none() {
+            // Rows of arrivals that nobody can place yet would be passed over.
+            return;
+        }
         let ended = std::mem::take(&mut self.ended);
-        let Ok(view) = self
-            .cluster
-            .ledger(self.attempts_read, self.effects_read)
-            .await
-        else {
+        let records = if self.destination {
+            self.cluster.records(self.records_read).await
+        } else {
+            Ok(Vec::new())
+        };
+        let (Ok(view), Ok(records)) = (self.cluster.ledger(self.ledger_read).await, records) else {
             self.ended.extend(ended);
             return;
         };
@@ -480,15 +501,35 @@ impl Task {
             self.placed_by_trace(&row.arrival, Some(&row.trace)).await;
         }
         let mut new = Vec::new();
+        for row in records {
+            self.records_read = self.records_read.max(row.seq);
+            self.executions_with_rows.insert(row.workflow_uid.clone());
+            if let Some(arrival) = self.arrival(&row.arrival).await {
+                new.push(facts::destination_record(
+                    &arrival,
+                    &row,
+                    self.cluster.namespace(),
+                ));
+            }
+        }
+        for row in view.transitions {
+            self.ledger_read.transitions = self.ledger_read.transitions.max(row.seq);
+            if !self.cluster.is_of_this_session(&row.order_id) {
+                continue;
+            }
+            if let Some(focus) = &self.focus {
+                new.push(facts::claim_changed(&focus.place, &row));
+            }
+        }
         for row in view.attempts {
-            self.attempts_read = self.attempts_read.max(row.seq);
+            self.ledger_read.attempts = self.ledger_read.attempts.max(row.seq);
             self.executions_with_rows.insert(row.workflow_uid.clone());
             if let Some(arrival) = self.arrival(&row.arrival).await {
                 new.push(facts::ledger_attempt(&arrival, &row));
             }
         }
         for row in view.effects {
-            self.effects_read = self.effects_read.max(row.seq);
+            self.ledger_read.effects = self.ledger_read.effects.max(row.seq);
             self.executions_with_rows.insert(row.workflow_uid.clone());
             if let Some(arrival) = self.arrival(&row.arrival).await {
                 new.push(facts::ledger_effect(&arrival, &row));
@@ -499,7 +540,7 @@ impl Task {
                 continue;
             }
             if let Some(arrival) = self.arrival(&id).await {
-                new.push(facts::no_effect(&arrival, &uid, self.attempts_read));
+                new.push(facts::no_effect(&arrival, &uid, self.ledger_read.attempts));
             }
         }
         self.write(new);
@@ -660,6 +701,12 @@ impl Task {
     fn keep(&mut self, new: Vec<Fact>) {
         match self.record.record(new) {
             Ok(written) => {
+                // Many runs at once take their time; who waits is patient as long as something happens.
+                for collecting in &mut self.collecting {
+                    if written.iter().any(|fact| fact.lab == collecting.lab) {
+                        collecting.until = Instant::now() + collecting.wait;
+                    }
+                }
                 self.facts.extend(written);
                 let surplus = self.facts.len().saturating_sub(KEPT_FACTS);
                 self.facts.drain(..surplus);

@@ -6,9 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::{DeleteParams, ListParams};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -17,10 +14,12 @@ use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
 use super::{fault, gate, looking, sending};
-use crate::cluster::{AccessQuestion, ApplyError, Cluster, Manifest, RewindError, SendError};
-use crate::evidence::{ProbeRun, Right};
+use crate::cluster::{
+    AccessQuestion, ApplyError, Cluster, LookError, Manifest, RewindError, SendError,
+};
+use crate::evidence::{Fact, OrderExpectation, ProbeRun, Right};
 use crate::kinds;
-use crate::lab::{Action, Catalog, GateMode, Probe};
+use crate::lab::{Catalog, GateMode, Probe};
 use crate::session::files::WorkingCopies;
 use crate::session::message::{GateReport, SendOutcome, StepError};
 use crate::session::{Effect, Message};
@@ -99,8 +98,10 @@ impl Worker {
                 let result = self.apply(&lab, &stage, attempt, &manifests).await;
                 self.answer(generation, Message::Applied { attempt, result });
             }
-            Effect::Act { action, .. } => {
-                let result = self.act(action).await;
+            Effect::Act {
+                action, attempt, ..
+            } => {
+                let result = self.act(&action, attempt).await;
                 self.answer(generation, Message::Acted { action, result });
             }
             Effect::OpenGate {
@@ -166,6 +167,7 @@ impl Worker {
                 stage,
                 attempt,
                 rights,
+                orders,
             } => {
                 let place = Place {
                     lab,
@@ -173,7 +175,7 @@ impl Worker {
                     attempt,
                     probe: None,
                 };
-                let result = self.review(&place, &rights).await;
+                let result = self.review(&place, &rights, &orders).await;
                 self.answer(generation, Message::Reviewed { result });
             }
             Effect::Snapshot { lab, stage } => {
@@ -182,6 +184,7 @@ impl Worker {
                 }
             }
             Effect::Rewind { lab, stage } => {
+                self.observer.rewound();
                 let result = self
                     .cluster
                     .rewind(&format!("{lab}-{stage}"))
@@ -241,7 +244,7 @@ impl Worker {
     }
 
     /// The working copy from the stage on that edits it, else the lab's own text.
-    fn text(&self, lab: &str, stage: &str, file: &str) -> Result<String, StepError> {
+    pub(super) fn text(&self, lab: &str, stage: &str, file: &str) -> Result<String, StepError> {
         let edited = self
             .catalog
             .lab(lab)
@@ -263,34 +266,6 @@ impl Worker {
     fn open_copy(&self, file: &str) -> Result<(), StepError> {
         let original = self.catalog.manifest(file).map_err(environment)?;
         self.copies.open(file, original).map_err(environment)?;
-        Ok(())
-    }
-
-    async fn act(&self, action: Action) -> Result<(), StepError> {
-        let api: Api<Pod> =
-            Api::namespaced(self.cluster.client().clone(), self.cluster.namespace());
-        let list = api
-            .list(&ListParams::default().labels(&format!("sensor-name={}", looking::SENSOR)))
-            .await;
-        let pods =
-            list.map_err(|error| environment(format!("cannot list the Sensor's pods: {error}")))?;
-        let params = match action {
-            Action::DeleteSensorPod => DeleteParams::default(),
-            Action::KillSensorPod => DeleteParams::default().grace_period(0),
-        };
-        for name in pods
-            .items
-            .iter()
-            .filter_map(|pod| pod.metadata.name.as_deref())
-        {
-            match api.delete(name, &params).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.code == 404 => {}
-                Err(error) => {
-                    return Err(environment(format!("cannot delete pod {name}: {error}")));
-                }
-            }
-        }
         Ok(())
     }
 
@@ -391,8 +366,13 @@ impl Worker {
         }
     }
 
-    /// Asks the API server about every right; what it answered is on disk before the first error is told.
-    async fn review(&self, place: &Place, rights: &[Right]) -> Result<(), StepError> {
+    /// Asks the API server about every right, and reads what stands about orders; what it answered is on disk before the first error is told.
+    async fn review(
+        &self,
+        place: &Place,
+        rights: &[Right],
+        orders: &[OrderExpectation],
+    ) -> Result<(), StepError> {
         let mut seen = Vec::new();
         let mut failed = None;
         for right in rights {
@@ -408,8 +388,27 @@ impl Worker {
                 Err(error) => failed = failed.or(Some(environment(error))),
             }
         }
+        if !orders.is_empty() {
+            match self.order_states(place, orders).await {
+                Ok(states) => seen.extend(states),
+                Err(error) => failed = failed.or(Some(environment(error))),
+            }
+        }
         self.observer.note(seen).await;
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Reads the ledger and the destination whole: one fact an order.
+    async fn order_states(
+        &self,
+        place: &Place,
+        orders: &[OrderExpectation],
+    ) -> Result<Vec<Fact>, LookError> {
+        let books = self.cluster.books().await?;
+        Ok(orders
+            .iter()
+            .map(|order| facts::order_state(place, order, &books))
+            .collect())
     }
 
     /// A lab starts over without working copies; on the embedded cluster from its first snapshot.
@@ -485,7 +484,7 @@ fn not_rewound(error: RewindError) -> StepError {
     }
 }
 
-fn environment(error: impl ToString) -> StepError {
+pub(super) fn environment(error: impl ToString) -> StepError {
     StepError {
         reason: "environment".to_owned(),
         text: error.to_string(),

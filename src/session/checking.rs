@@ -3,7 +3,7 @@
 use super::message::{Effect, StepError};
 use super::state::{State, Step};
 use crate::evidence::journal::Judgement;
-use crate::evidence::{AccessExpectation, Occasion, Scope, stays_as_it_was};
+use crate::evidence::{AccessExpectation, Occasion, OrderExpectation, Scope, stays_as_it_was};
 use crate::lab::{AccessCheck, Stage};
 
 impl State {
@@ -12,7 +12,7 @@ impl State {
         let Some(stage) = self.current_stage() else {
             return;
         };
-        if stage.access.is_empty() {
+        if stage.access.is_empty() && stage.orders.is_empty() {
             if stage.probes.is_empty() && stage.not_repeated.is_empty() {
                 self.pass(out);
             } else {
@@ -28,6 +28,7 @@ impl State {
                 .into_iter()
                 .map(|expectation| expectation.right)
                 .collect(),
+            orders: order_expectations(stage, self.run().map_or(0, |run| run.attempt)),
         };
         self.work(Step::Reviewing);
         out.push(Effect::Checkpoint);
@@ -70,6 +71,7 @@ impl State {
                     expected: None,
                     observed: None,
                     access: None,
+                    order: None,
                     verdict: stays_as_it_was(&row, facts, then, occasion.attempt),
                 }
             })
@@ -80,6 +82,15 @@ impl State {
 /// What a stage expects of rights.
 pub(super) fn access_expectations(stage: &Stage) -> Vec<AccessExpectation> {
     stage.access.iter().map(AccessCheck::expectation).collect()
+}
+
+/// What a stage expects of orders.
+pub(super) fn order_expectations(stage: &Stage, attempt: u32) -> Vec<OrderExpectation> {
+    stage
+        .orders
+        .iter()
+        .map(|check| check.expectation(attempt))
+        .collect()
 }
 
 /// The gate opened although the stage says that it must fail.

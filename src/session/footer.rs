@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::pipeline::{action_name, has_work, manifests};
+use super::pipeline::{has_work, manifests};
 use super::state::{StagePhase, State, Step};
 use crate::evidence::{CellState, Layer};
-use crate::lab::{GateMode, Stage, StageKind};
+use crate::lab::{Action, GateMode, Stage, StageKind};
 
 /// What is waited for, and since when.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,14 +77,26 @@ impl State {
             Step::Acting(index) => self
                 .current_stage()
                 .and_then(|stage| stage.before.get(index))
-                .map_or("action", |action| action_name(*action))
-                .replace('-', " "),
+                .map_or_else(|| "action".to_owned(), Action::phrase),
+            Step::Preparing(index, action) => self
+                .current_stage()
+                .and_then(|stage| stage.probes.get(index)?.before.get(action))
+                .map_or_else(|| "action".to_owned(), Action::phrase),
             Step::Gate => "waiting for the gate".to_owned(),
             Step::Sending(index) => format!("sending {}", probe(index)),
             Step::Settling(index) => {
                 format!("waiting for what was sent, before {}", probe(index))
             }
-            Step::Reviewing => "asking what the accounts may do".to_owned(),
+            Step::Reviewing => self
+                .current_stage()
+                .map_or("looking", |stage| {
+                    if stage.access.is_empty() {
+                        "reading what stands in the ledger"
+                    } else {
+                        "asking what the accounts may do"
+                    }
+                })
+                .to_owned(),
             Step::Collecting => match self.first_pending() {
                 Some((probe, layer)) => format!("{probe}: {layer}"),
                 None => "collecting facts".to_owned(),
@@ -179,12 +191,7 @@ fn work_phrase(stage: &Stage) -> String {
     if stage.kind == StageKind::Fix || !manifests(stage).is_empty() {
         parts.push("apply".to_owned());
     }
-    parts.extend(
-        stage
-            .before
-            .iter()
-            .map(|action| action_name(*action).replace('-', " ")),
-    );
+    parts.extend(stage.before.iter().map(Action::phrase));
     if stage.gate != GateMode::None {
         parts.push("wait for the gate".to_owned());
     }

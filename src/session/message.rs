@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Fact, Fate, Layer, Right};
+use crate::evidence::{Fact, Fate, Layer, OrderExpectation, Right};
 use crate::lab::{Action, GateMode, Probe};
 
 /// Input of the state machine. The first group is the learner's, the second the runner's.
@@ -182,12 +182,13 @@ pub enum Effect {
         attempt: u32,
         probes: Vec<(String, String, Fate)>,
     },
-    /// Ask the API server what service accounts may do; each answer is a fact.
+    /// Ask the API server what service accounts may do, and the ledger what stands about orders; each answer is a fact.
     Review {
         lab: String,
         stage: String,
         attempt: u32,
         rights: Vec<Right>,
+        orders: Vec<OrderExpectation>,
     },
     /// Append to the journal (predictions, claims, judgements, notes).
     Journal(Box<crate::evidence::Entry>),

@@ -18,6 +18,7 @@ pub(super) fn has_work(stage: &Stage) -> bool {
         || stage.gate != GateMode::None
         || !stage.probes.is_empty()
         || !stage.access.is_empty()
+        || !stage.orders.is_empty()
 }
 
 /// What a stage applies: its manifests, then the one that the learner edits.
@@ -29,14 +30,6 @@ pub(super) fn manifests(stage: &Stage) -> Vec<String> {
         all.push(fix.manifest.clone());
     }
     all
-}
-
-/// The word of an action in a lab file.
-pub(super) fn action_name(action: Action) -> &'static str {
-    match action {
-        Action::DeleteSensorPod => "delete-sensor-pod",
-        Action::KillSensorPod => "kill-sensor-pod",
-    }
 }
 
 impl State {
@@ -157,21 +150,25 @@ impl State {
     pub(super) fn act(&mut self, index: usize, context: &Context, out: &mut Vec<Effect>) {
         let action = self
             .current_stage()
-            .and_then(|stage| stage.before.get(index).copied());
+            .and_then(|stage| stage.before.get(index).cloned());
         let Some(action) = action else {
             self.open_gate(context, out);
             return;
         };
         self.work(Step::Acting(index));
-        let what = action_name(action);
-        let id = self.intent_id(what, context);
-        self.announce(
-            id,
-            IntentAction::Act {
-                what: what.to_owned(),
-            },
-            out,
-        );
+        self.start_action(action, context, out);
+    }
+
+    /// Does an action of the stage, or of one of its probes.
+    pub(super) fn start_action(
+        &mut self,
+        action: Action,
+        context: &Context,
+        out: &mut Vec<Effect>,
+    ) {
+        let id = self.intent_id("act", context);
+        let what = action.to_string();
+        self.announce(id, IntentAction::Act { what }, out);
         out.push(Effect::Act {
             lab: self.lab_name(),
             stage: self.stage_name(),
@@ -187,13 +184,15 @@ impl State {
         context: &Context,
         out: &mut Vec<Effect>,
     ) {
-        let Some(Step::Acting(index)) = self.working() else {
-            return;
+        let (step, list) = match (self.working(), self.current_stage()) {
+            (Some(step @ Step::Acting(index)), Some(stage)) => (step, stage.before.get(index)),
+            (Some(step @ Step::Preparing(probe, index)), Some(stage)) => {
+                let probe = stage.probes.get(probe);
+                (step, probe.and_then(|probe| probe.before.get(index)))
+            }
+            _ => return,
         };
-        let expected = self
-            .current_stage()
-            .and_then(|stage| stage.before.get(index).copied());
-        if expected != Some(action) {
+        if list != Some(&action) {
             return;
         }
         let ended = result
@@ -202,7 +201,11 @@ impl State {
             .copied();
         self.conclude(ended, out);
         match result {
-            Ok(()) => self.act(index + 1, context, out),
+            Ok(()) => match step {
+                Step::Acting(index) => self.act(index + 1, context, out),
+                Step::Preparing(probe, index) => self.prepare(probe, index + 1, context, out),
+                _ => {}
+            },
             // The action is ours, so its failure is never the learner's.
             Err(error) => self.stop(
                 &StepError {
@@ -300,6 +303,7 @@ impl State {
             expected: None,
             observed: None,
             access: None,
+            order: None,
         };
         self.fail(vec![failure], out);
     }
@@ -315,7 +319,8 @@ impl State {
                 let held = self.held.take().map_or(StagePhase::Fresh, |phase| *phase);
                 self.reapply(held, context, out);
             }
-            Step::Applying => self.begin(context, out),
+            // Nobody knows whether the action before a probe was done: the stage starts over, with new orders.
+            Step::Applying | Step::Preparing(..) => self.begin(context, out),
             _ => self.resume_sending(context, out),
         }
     }
@@ -330,7 +335,17 @@ impl State {
         for send in &mut run.sends {
             send.outcome.get_or_insert(SendOutcome::Unresolved);
         }
-        match run.sends.len() {
+        let sent = run.sends.len();
+        // What is done before a probe may have been done already, and must not be done twice for one order.
+        let prepared = self
+            .current_stage()
+            .and_then(|stage| stage.probes.get(sent))
+            .is_some_and(|probe| !probe.before.is_empty());
+        if prepared {
+            self.begin(context, out);
+            return;
+        }
+        match sent {
             0 => self.act(0, context, out),
             sent if sent >= probes => self.collect(Step::Collecting, out),
             _ => self.open_gate(context, out),

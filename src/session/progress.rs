@@ -139,6 +139,9 @@ pub struct StageFailure {
     /// The right that is missing or too much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Right>,
+    /// The order check that does not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
 }
 
 impl StageFailure {
@@ -154,6 +157,7 @@ impl StageFailure {
                     && self.observed.as_ref() == Some(&wanted.observed)
             }
             Failure::Access(wanted) => self.access.as_ref() == Some(&wanted.access),
+            Failure::Order(wanted) => self.order.as_ref() == Some(&wanted.order),
             Failure::Gate(wanted) => self.probe.is_none() && self.reason == wanted.gate,
         }
     }

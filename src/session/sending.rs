@@ -2,14 +2,15 @@
 //!
 //! A probe is sent once for its trace, after its intent, and when the fate of those before it is known.
 
-use super::checking::access_expectations;
+use super::checking::{access_expectations, order_expectations};
 use super::message::{Context, Effect, SendOutcome, StepError};
 use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
 use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
 use crate::evidence::{
-    Entry, Expectation, Fate, Occasion, Outcome, Scope, judge, judge_access, rows, trace_id,
+    Entry, Expectation, Fate, Occasion, Outcome, Row, Scope, judge, judge_access, judge_orders,
+    rows, trace_id,
 };
 use crate::lab::{GateMode, Stage};
 
@@ -23,7 +24,6 @@ impl State {
             self.review(out);
             return;
         }
-        let attempt = self.attempt();
         let run = self.here_mut().runs.entry(stage.name.clone()).or_default();
         let index = run.sends.len();
         let Some(probe) = stage.probes.get(index) else {
@@ -31,7 +31,7 @@ impl State {
             return;
         };
         // What becomes of a probe can depend on those before it: they come to their end first.
-        if run.settled < index {
+        if run.settled < index && !stage.together {
             self.collect(Step::Settling(index), out);
             return;
         }
@@ -39,6 +39,41 @@ impl State {
             self.open_gate(context, out);
             return;
         }
+        if probe.before.is_empty() {
+            self.send_probe(index, context, out);
+        } else {
+            self.prepare(index, 0, context, out);
+        }
+    }
+
+    /// Does the n-th action before a probe, or sends the probe when there is none left.
+    pub(super) fn prepare(
+        &mut self,
+        probe: usize,
+        action: usize,
+        context: &Context,
+        out: &mut Vec<Effect>,
+    ) {
+        let next = self
+            .current_stage()
+            .and_then(|stage| stage.probes.get(probe)?.before.get(action).cloned());
+        match next {
+            Some(one) => {
+                self.work(Step::Preparing(probe, action));
+                self.start_action(one, context, out);
+            }
+            None => self.send_probe(probe, context, out),
+        }
+    }
+
+    fn send_probe(&mut self, index: usize, context: &Context, out: &mut Vec<Effect>) {
+        let Some(stage) = self.current_stage().cloned() else {
+            return;
+        };
+        let Some(probe) = stage.probes.get(index) else {
+            return;
+        };
+        let attempt = self.attempt();
         let trace = self.fresh_trace(&probe.name, context);
         if let Some(run) = self.run_mut() {
             run.attempt = attempt;
@@ -237,10 +272,12 @@ impl State {
         };
         let facts = self.facts.get(&lab).map_or(&[][..], Vec::as_slice);
         let rows = rows(&run.probe_runs(), facts, scope);
-        let mut judgements = judge(occasion, &expectations(&stage, &run), &rows, facts);
+        let mut judgements = judge(occasion, &expectations(&stage, &run, &rows), &rows, facts);
         judgements.extend(self.not_repeated(&stage, occasion));
         let rights = access_expectations(&stage);
         judgements.extend(judge_access(occasion, &rights, facts, not_looked));
+        let orders = order_expectations(&stage, run.attempt);
+        judgements.extend(judge_orders(occasion, &orders, facts, not_looked));
         for judgement in &judgements {
             out.push(Effect::Journal(Box::new(Entry::Judgement(
                 judgement.clone(),
@@ -265,6 +302,7 @@ impl State {
                 expected: one.expected.clone(),
                 observed: one.observed.clone(),
                 access: one.access.clone(),
+                order: one.order.clone(),
             })
             .collect();
         let reasons: Vec<OpenReason> = of(Outcome::Unproven)
@@ -272,7 +310,7 @@ impl State {
                 probe: one.probe.clone(),
                 reason: "evidence".to_owned(),
                 text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
-                environment: blind && one.access.is_some(),
+                environment: blind && (one.access.is_some() || one.order.is_some()),
             })
             .collect();
         if !failures.is_empty() {
@@ -286,7 +324,8 @@ impl State {
     }
 }
 
-fn expectations(stage: &Stage, run: &StageRun) -> Vec<Expectation> {
+/// What the stage expects; a probe with alternatives is held to the one that was seen.
+fn expectations(stage: &Stage, run: &StageRun, rows: &[Row]) -> Vec<Expectation> {
     stage
         .probes
         .iter()
@@ -297,10 +336,15 @@ fn expectations(stage: &Stage, run: &StageRun) -> Vec<Expectation> {
                 .iter()
                 .find(|send| send.probe == probe.name && !send.was_not_sent())
                 .map(|send| send.trace.clone()),
-            fate: probe.fate.clone(),
+            fate: probe.fate_for(seen_fate(&probe.name, rows)).clone(),
             control: probe.control,
         })
         .collect()
+}
+
+fn seen_fate<'a>(probe: &str, rows: &'a [Row]) -> Option<&'a Fate> {
+    let row = rows.iter().find(|row| row.probe == probe)?;
+    row.fate.as_ref()
 }
 
 fn sentence(claim: &str, because: Option<&str>) -> String {

@@ -27,12 +27,14 @@ pub enum Step {
     /// Doing the n-th action of the stage.
     Acting(usize),
     Gate,
+    /// Doing an action before a probe: which probe, and which of its actions.
+    Preparing(usize, usize),
     /// Sending the n-th probe.
     Sending(usize),
     /// Waiting for what was sent before the n-th probe, whose fate depends on it.
     Settling(usize),
     Collecting,
-    /// Asking what service accounts may do.
+    /// Asking what service accounts may do, and what stands about orders.
     Reviewing,
 }
 

@@ -8,7 +8,7 @@ use super::message::GateReport;
 use super::progress::{LabProgress, StageRun};
 use super::state::{StagePhase, State};
 use crate::evidence::journal::{Intent, Judgement};
-use crate::evidence::{Counters, Fact, Layer, Row, Scope, counters, rows};
+use crate::evidence::{Counters, Fact, Layer, MatrixLine, Row, Scope, counters, matrix_line, rows};
 use crate::lab::{Lab, Stage};
 
 /// One prediction against what was seen.
@@ -325,6 +325,35 @@ impl State {
                 }
             })
             .collect()
+    }
+
+    /// The lines of the verification matrix so far, when the current lab is one.
+    #[must_use]
+    pub fn matrix(&self) -> Option<Vec<MatrixLine>> {
+        self.matrix_of(&self.current_lab()?.name)
+    }
+
+    /// The lines of a lab that is a verification matrix.
+    #[must_use]
+    pub fn matrix_of(&self, lab: &str) -> Option<Vec<MatrixLine>> {
+        let lab = self.labs.iter().find(|one| one.name == lab && one.matrix)?;
+        let kept = self.progress.get(&lab.name)?;
+        let facts = self.facts.get(&lab.name).map_or(&[][..], Vec::as_slice);
+        let sends = lab.stages.iter().filter(|stage| !stage.orders.is_empty());
+        Some(
+            sends
+                .filter_map(|stage| {
+                    let scope = Scope {
+                        lab: &lab.name,
+                        attempt: kept.runs.get(&stage.name)?.attempt,
+                        settled: true,
+                    };
+                    let passed = kept.passed.contains(&stage.name);
+                    let (name, title) = (&stage.name, &stage.title);
+                    Some(matrix_line(facts, scope, name, title, passed))
+                })
+                .collect(),
+        )
     }
 
     /// Completed labs and all labs, without the intro.

@@ -53,6 +53,91 @@ fn duplicates_fails_untouched_and_passes_with_its_solution() {
 }
 
 #[test]
+fn identity_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("identity");
+}
+
+#[test]
+fn claim_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("claim");
+}
+
+#[test]
+fn uncertain_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("uncertain");
+}
+
+#[test]
+fn retention_fails_untouched_and_passes_with_its_solution() {
+    proves_itself("retention");
+}
+
+#[test]
+fn every_line_of_the_matrix_is_one_intended_effect() {
+    let state = tempfile::tempdir().unwrap();
+    let output = eventlab(&state, &["run", "matrix", "--format", "json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let table: serde_json::Value = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find(|line| line.get("matrix").is_some())
+        .unwrap();
+    let lines = table["matrix"].as_array().unwrap();
+    let row = |line: &serde_json::Value| {
+        let count = |name: &str| line["line"][name].as_u64().unwrap();
+        (
+            line["line"]["stage"].as_str().unwrap().to_owned(),
+            [
+                count("intakes"),
+                count("orders"),
+                count("effects"),
+                count("records"),
+                count("unresolved"),
+                count("open"),
+            ],
+        )
+    };
+    let rows: Vec<_> = lines.iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            ("sequence".into(), [3, 1, 1, 1, 0, 0]),
+            ("together".into(), [2, 1, 1, 1, 0, 0]),
+            ("crash".into(), [3, 1, 1, 1, 1, 0]),
+            ("expired".into(), [3, 1, 1, 1, 0, 0]),
+            ("customer".into(), [2, 2, 2, 2, 0, 0]),
+        ]
+    );
+    assert!(lines.iter().all(|line| line["holds"] == true));
+}
+
+#[test]
+fn a_matrix_over_a_pipeline_that_repeats_itself_is_refuted() {
+    let state = tempfile::tempdir().unwrap();
+    let own = tempfile::tempdir().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::fs::create_dir_all(own.path().join("labs")).unwrap();
+    std::fs::create_dir_all(own.path().join("manifests/matrix")).unwrap();
+    std::fs::copy(
+        root.join("labs/matrix.yaml"),
+        own.path().join("labs/matrix.yaml"),
+    )
+    .unwrap();
+    let good = std::fs::read_to_string(root.join("manifests/matrix/process-order.yaml")).unwrap();
+    let blind = good.replace("- claimed", "- blind");
+    assert_ne!(good, blind);
+    std::fs::write(
+        own.path().join("manifests/matrix/process-order.yaml"),
+        blind,
+    )
+    .unwrap();
+    let labs = own.path().to_str().unwrap();
+    let output = eventlab(&state, &["--labs", labs, "run", "matrix"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("DOES NOT HOLD"), "{}", text(&output));
+}
+
+#[test]
 fn regex_fails_untouched_and_passes_with_its_solution() {
     proves_itself("regex");
 }

@@ -130,7 +130,10 @@ impl Played {
             ),
             (
                 Layer::Effect,
-                Observation::LedgerEffect { amount_cents: 4200 },
+                Observation::LedgerEffect {
+                    amount_cents: 4200,
+                    row: 1,
+                },
             ),
         ];
         let pod = PodInstance {

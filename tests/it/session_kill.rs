@@ -124,7 +124,7 @@ impl Player {
                 result: Ok(vec!["fingerprint".to_owned()]),
             }],
             Effect::Act { action, .. } => vec![Message::Acted {
-                action: *action,
+                action: action.clone(),
                 result: Ok(()),
             }],
             Effect::OpenGate { .. } => vec![Message::Gate(GateReport {

@@ -10,6 +10,9 @@ use serde::Serialize;
 use super::{CONFLICT, CommandError, DONE, json_line};
 use crate::ledger::{Ledger, Mode, Options, Order, Outcome, Receipt};
 
+/// How long a run waits for others to look at its key.
+const LONGEST_MEETING: Duration = Duration::from_secs(60);
+
 /// Arguments of `ledger apply`.
 #[derive(Debug, Args)]
 pub struct ApplyArgs {
@@ -43,6 +46,13 @@ pub struct ApplyArgs {
     /// Work between look and write in check-then-write, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=60_000))]
     pub pause_ms: u64,
+    /// Go on as soon as so many runs, this one included, have looked at the key or written it (for labs: a rare race
+    /// becomes certain; waits at most 60 s without --pause-ms)
+    #[arg(long, value_name = "RUNS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub meet: u32,
+    /// Write a delivery of this action down in the same transaction, for `ledger relay`
+    #[arg(long, value_name = "ACTION")]
+    pub outbox: Option<String>,
     /// Forget a key after so many seconds of the ledger's clock (default: never)
     #[arg(long, value_name = "SECONDS")]
     pub retention: Option<u64>,
@@ -72,9 +82,15 @@ pub(super) fn apply(args: &ApplyArgs, out: &mut dyn Write) -> Result<u8, Command
         trace: args.trace.clone(),
     };
     // A bad order must not leave an empty ledger behind.
-    order.check()?;
+    order.check_for(args.mode)?;
+    let pause = match (args.pause_ms, args.meet) {
+        (0, 2..) => LONGEST_MEETING,
+        (pause, _) => Duration::from_millis(pause),
+    };
     let options = Options {
-        pause: Duration::from_millis(args.pause_ms),
+        pause,
+        meet: args.meet,
+        outbox: args.outbox.clone(),
         retention: args.retention.map(Duration::from_secs),
     };
     let receipt = Ledger::open(&args.db)?.apply_with(&order, args.mode, options)?;
@@ -90,7 +106,7 @@ pub(super) fn apply(args: &ApplyArgs, out: &mut dyn Write) -> Result<u8, Command
     };
     json_line(out, &line)?;
     Ok(match receipt.outcome {
-        Outcome::Applied { .. } | Outcome::Duplicate { .. } => DONE,
+        Outcome::Applied { .. } | Outcome::Duplicate { .. } | Outcome::Ignored => DONE,
         Outcome::Conflict { .. } => CONFLICT,
     })
 }

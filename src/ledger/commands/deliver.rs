@@ -10,7 +10,8 @@ use super::show::existing;
 use super::{BUSY, CONFLICT, CommandError, DONE, FAILED, UNRESOLVED, json_line};
 use crate::ledger::crm::Client;
 use crate::ledger::{
-    ClaimRequest, CrashPoint, Delivery, Ledger, deliver, deliver_blindly, reconcile,
+    ClaimRequest, ClaimRow, Delivery, Fault, Finding, Ledger, LookUp, MAX_PAGE, Reader, deliver,
+    deliver_blindly, reconcile, relay,
 };
 
 /// Arguments of `ledger deliver`.
@@ -42,17 +43,17 @@ pub struct DeliverArgs {
     /// How long this run may take, in seconds of the ledger's clock
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub lease: u64,
-    /// Die at this point, as by kill -9
-    #[arg(long, value_enum)]
-    pub crash: Option<CrashPoint>,
+    /// What goes wrong with this delivery (for labs and tests)
+    #[arg(long, value_enum, default_value_t, visible_alias = "crash")]
+    pub fault: Fault,
 }
 
 /// Where the CRM is.
 #[derive(Debug, Args)]
 pub struct CrmArgs {
-    /// URL of the CRM, http://HOST:PORT
+    /// URL of the CRM, http://HOST:PORT (default: the Service `crm` of a pod's environment)
     #[arg(long = "crm", value_name = "URL")]
-    pub url: String,
+    pub url: Option<String>,
     /// How long each step of a request may take, in milliseconds
     #[arg(long = "crm-timeout-ms", value_name = "MS", default_value_t = 5000,
         value_parser = clap::value_parser!(u64).range(1..=600_000))]
@@ -67,6 +68,9 @@ pub struct ReconcileArgs {
     pub db: PathBuf,
     #[command(flatten)]
     pub crm: CrmArgs,
+    /// Ask again with the same idempotency key instead of searching; only for a CRM that honours keys
+    #[arg(long)]
+    pub repeat_with_key: bool,
 }
 
 /// How a delivery treats what earlier runs may have done.
@@ -80,11 +84,19 @@ pub enum Manner {
 
 impl CrmArgs {
     fn client(&self) -> Result<Client, CommandError> {
-        Ok(Client::new(
-            &self.url,
-            Duration::from_millis(self.timeout_ms),
-        )?)
+        let url = match &self.url {
+            Some(url) => url.clone(),
+            None => service_url().ok_or(CommandError::NoCrm)?,
+        };
+        Ok(Client::new(&url, Duration::from_millis(self.timeout_ms))?)
     }
+}
+
+/// The Service `crm` as its variables name it in every pod of the namespace that is started after it.
+fn service_url() -> Option<String> {
+    let host = std::env::var("CRM_SERVICE_HOST").ok()?;
+    let port = std::env::var("CRM_SERVICE_PORT").ok()?;
+    Some(format!("http://{host}:{port}"))
 }
 
 pub(super) fn run_delivery(args: &DeliverArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
@@ -99,18 +111,192 @@ pub(super) fn run_delivery(args: &DeliverArgs, out: &mut dyn Write) -> Result<u8
     };
     // A bad request must not leave an empty ledger behind.
     request.check()?;
+    set_fault(&crm, args.fault)?;
+    let mut ledger = Ledger::open(&args.db)?;
     let delivery = match args.manner {
-        Manner::Claimed => deliver(&mut Ledger::open(&args.db)?, &crm, &request, args.crash)?,
-        Manner::Blind => deliver_blindly(&crm, &request, args.crash),
+        Manner::Claimed => deliver(&mut ledger, &crm, &request, args.fault)?,
+        Manner::Blind => deliver_blindly(&crm, &request, args.fault),
     };
     json_line(out, &delivery)?;
-    Ok(match delivery {
+    Ok(exit_code(&delivery))
+}
+
+/// Tells the CRM what to do to the next request, where the fault is one of the CRM's.
+fn set_fault(crm: &Client, fault: Fault) -> Result<(), CommandError> {
+    match fault.at_crm() {
+        Some(point) => crm
+            .set_fault(point)
+            .map_err(|source| CommandError::SetFault { source }),
+        None => Ok(()),
+    }
+}
+
+fn exit_code(delivery: &Delivery) -> u8 {
+    match delivery {
         Delivery::Completed { .. } | Delivery::AlreadyCompleted { .. } => DONE,
-        Delivery::Failed { .. } => FAILED,
+        Delivery::Failed { .. } | Delivery::Refused { .. } => FAILED,
         Delivery::Conflict { .. } => CONFLICT,
         Delivery::Unresolved { .. } => UNRESOLVED,
         Delivery::Busy { .. } => BUSY,
-    })
+    }
+}
+
+/// Arguments of `ledger relay`.
+#[derive(Debug, Args)]
+pub struct RelayArgs {
+    /// Ledger file
+    #[arg(long, value_name = "PATH")]
+    pub db: PathBuf,
+    #[command(flatten)]
+    pub crm: CrmArgs,
+    /// Names this relay in claims and attempts
+    #[arg(long, value_name = "UID", default_value = "relay")]
+    pub workflow_uid: String,
+    /// How long one delivery may take, in seconds of the ledger's clock
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub lease: u64,
+    /// What goes wrong with each delivery (for labs and tests)
+    #[arg(long, value_enum, default_value_t)]
+    pub fault: Fault,
+}
+
+pub(super) fn run_relay(args: &RelayArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
+    let crm = args.crm.client()?;
+    existing(&args.db)?;
+    set_fault(&crm, args.fault)?;
+    let lease = Duration::from_secs(args.lease);
+    let relayed = relay(
+        &mut Ledger::open(&args.db)?,
+        &crm,
+        &args.workflow_uid,
+        lease,
+        args.fault,
+    )?;
+    let mut worst = DONE;
+    for one in &relayed {
+        json_line(out, one)?;
+        worst = worst.max(exit_code(&one.delivery));
+    }
+    Ok(worst)
+}
+
+/// Arguments of `ledger replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Ledger file
+    #[arg(long, value_name = "PATH")]
+    pub db: PathBuf,
+    #[command(flatten)]
+    pub crm: CrmArgs,
+    /// Order id
+    #[arg(long, value_name = "ID")]
+    pub order_id: String,
+    /// What is to be done for the order
+    #[arg(long, value_name = "NAME", default_value = "notify")]
+    pub action: String,
+    /// Amount in cents (default: that of the claim)
+    #[arg(long, value_name = "CENTS", allow_negative_numbers = true)]
+    pub amount: Option<i64>,
+    /// Who replays; kept in the claim and the attempt
+    #[arg(long, value_name = "NAME", default_value = "by-hand")]
+    pub by: String,
+    /// How long it may take, in seconds of the ledger's clock
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub lease: u64,
+}
+
+/// The manual recovery: a delivery like any other, through the same claim.
+pub(super) fn run_replay(args: &ReplayArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
+    let crm = args.crm.client()?;
+    let reader = existing(&args.db)?;
+    let known = claim_of(&reader, &args.order_id, &args.action)?;
+    let amount = args
+        .amount
+        .or(known.as_ref().map(|claim| claim.amount_cents));
+    let Some(amount_cents) = amount else {
+        return Err(CommandError::NoClaim {
+            order_id: args.order_id.clone(),
+            action: args.action.clone(),
+        });
+    };
+    let request = ClaimRequest {
+        order_id: args.order_id.clone(),
+        action: args.action.clone(),
+        amount_cents,
+        workflow_uid: format!("replay-{}-{}", args.by, uuid::Uuid::new_v4()),
+        arrival: known.map_or_else(|| "none".to_owned(), |claim| claim.arrival),
+        lease: Duration::from_secs(args.lease),
+    };
+    request.check()?;
+    let delivery = deliver(&mut Ledger::open(&args.db)?, &crm, &request, Fault::None)?;
+    json_line(out, &delivery)?;
+    Ok(exit_code(&delivery))
+}
+
+fn claim_of(
+    reader: &Reader,
+    order_id: &str,
+    action: &str,
+) -> Result<Option<ClaimRow>, CommandError> {
+    let mut after = 0;
+    loop {
+        let page = reader.claims(after, MAX_PAGE)?;
+        let found = page
+            .items
+            .into_iter()
+            .find(|claim| claim.order_id == order_id && claim.action == action);
+        if found.is_some() || !page.more {
+            return Ok(found);
+        }
+        after = page.next;
+    }
+}
+
+/// Arguments of `ledger decide`.
+#[derive(Debug, Args)]
+pub struct DecideArgs {
+    /// Ledger file
+    #[arg(long, value_name = "PATH")]
+    pub db: PathBuf,
+    /// Order id
+    #[arg(long, value_name = "ID")]
+    pub order_id: String,
+    /// What was to be done for the order
+    #[arg(long, value_name = "NAME", default_value = "notify")]
+    pub action: String,
+    /// It was done, under this reference of the destination
+    #[arg(
+        long,
+        value_name = "REFERENCE",
+        conflicts_with = "absent",
+        required_unless_present = "absent"
+    )]
+    pub found: Option<String>,
+    /// It was certainly not done
+    #[arg(long)]
+    pub absent: bool,
+    /// Who decides; kept in the claim
+    #[arg(long, value_name = "NAME")]
+    pub by: String,
+}
+
+/// Settles an unresolved claim by what a person found out.
+pub(super) fn run_decision(args: &DecideArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
+    existing(&args.db)?;
+    let finding = match &args.found {
+        Some(reference) => Finding::Found(reference.clone()),
+        None => Finding::Absent,
+    };
+    let state = Ledger::open(&args.db)?.decide(&args.order_id, &args.action, &finding, &args.by)?;
+    if state.is_empty() {
+        return Err(CommandError::NoClaim {
+            order_id: args.order_id.clone(),
+            action: args.action.clone(),
+        });
+    }
+    let line = serde_json::json!({"order_id": args.order_id, "action": args.action, "state": state, "by": args.by});
+    json_line(out, &line)?;
+    Ok(DONE)
 }
 
 pub(super) fn run_reconciliation(
@@ -119,7 +305,12 @@ pub(super) fn run_reconciliation(
 ) -> Result<u8, CommandError> {
     let crm = args.crm.client()?;
     let reader = existing(&args.db)?;
-    let settled = reconcile(&mut Ledger::open(&args.db)?, &reader, &crm)?;
+    let by = if args.repeat_with_key {
+        LookUp::SameKey
+    } else {
+        LookUp::Search
+    };
+    let settled = reconcile(&mut Ledger::open(&args.db)?, &reader, &crm, by)?;
     for claim in &settled {
         json_line(out, claim)?;
     }

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::{Entry, NewEntry, Written};
+use super::{Entry, FaultPoint, NewEntry, Written};
 use crate::ledger::Finding;
 
 /// Longest answer that is read (bytes).
@@ -84,6 +84,27 @@ impl Client {
             400..=499 => Err(PostError::NotWritten(format!("{status} {text}"))),
             // A server that failed may have failed after its write, whatever it says.
             _ => Err(PostError::Unknown(format!("{status} {text}"))),
+        }
+    }
+
+    /// Lets the CRM's next request go wrong at `point`: the lab's hand, not a client's.
+    ///
+    /// # Errors
+    /// The CRM cannot be reached, or does not take it.
+    pub fn set_fault(&self, point: FaultPoint) -> io::Result<()> {
+        let body = serde_json::to_vec(&serde_json::json!({"point": point, "times": 1}))?;
+        let head = format!(
+            "POST /admin/faults HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            self.host,
+            body.len()
+        );
+        let stream = self.connect()?;
+        match exchange(stream, &[head.as_bytes(), &body].concat())? {
+            (204, _) => Ok(()),
+            (status, body) => Err(io::Error::other(format!(
+                "{status} {}",
+                String::from_utf8_lossy(&body)
+            ))),
         }
     }
 

@@ -35,6 +35,8 @@ pub enum FaultPoint {
     AfterCommit,
     /// The entry is written and the answer says 500.
     WrongAnswer,
+    /// The entry is written, and the answer does not come before the client gives up.
+    Hang,
 }
 
 /// What a client asks to be written.
@@ -45,6 +47,12 @@ pub struct NewEntry {
     pub source_id: String,
     pub order_id: String,
     pub amount_cents: i64,
+    /// Uid of the Workflow that asks; kept beside the entry, as a note.
+    #[serde(default)]
+    pub workflow_uid: String,
+    /// Event id of the request behind it; kept beside the entry, as a note.
+    #[serde(default)]
+    pub arrival: String,
 }
 
 /// A written entry.
@@ -58,6 +66,10 @@ pub struct Entry {
     pub amount_cents: i64,
     /// The key it came with; empty without one.
     pub idempotency_key: String,
+    #[serde(default)]
+    pub workflow_uid: String,
+    #[serde(default)]
+    pub arrival: String,
     /// Wall clock, RFC 3339.
     pub time: String,
 }

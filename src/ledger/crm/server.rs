@@ -39,7 +39,15 @@ struct Crm {
 
 /// Marks a response that must never reach the client.
 #[derive(Clone, Copy)]
-struct Vanish;
+enum Vanish {
+    /// The connection is closed at once.
+    Close,
+    /// Nothing happens on it until the client has given up.
+    Hang,
+}
+
+/// How long a connection that hangs is kept.
+const HANG: Duration = Duration::from_secs(60);
 
 /// Serves until `cancel`.
 pub async fn serve(
@@ -69,7 +77,12 @@ async fn connection(stream: TcpStream, app: Router) {
                 .await
                 .unwrap_or_else(|never: Infallible| match never {});
             match response.extensions().get::<Vanish>() {
-                Some(Vanish) => Err(std::io::Error::other("told to close without an answer")),
+                Some(vanish) => {
+                    if matches!(vanish, Vanish::Hang) {
+                        tokio::time::sleep(HANG).await;
+                    }
+                    Err(std::io::Error::other("told to close without an answer"))
+                }
                 None => Ok(response),
             }
         }
@@ -112,7 +125,12 @@ async fn write(State(crm): State<Arc<Crm>>, headers: HeaderMap, body: Bytes) -> 
         let written = crm.store.write(&new, key.as_deref())?;
         if crm.store.take_fault(FaultPoint::AfterCommit)? {
             let mut response = StatusCode::OK.into_response();
-            response.extensions_mut().insert(Vanish);
+            response.extensions_mut().insert(Vanish::Close);
+            return Ok(response);
+        }
+        if crm.store.take_fault(FaultPoint::Hang)? {
+            let mut response = StatusCode::OK.into_response();
+            response.extensions_mut().insert(Vanish::Hang);
             return Ok(response);
         }
         if crm.store.take_fault(FaultPoint::WrongAnswer)? {
@@ -168,7 +186,7 @@ struct Fault {
 
 async fn set_fault(State(crm): State<Arc<Crm>>, body: Bytes) -> Response {
     let Ok(fault) = serde_json::from_slice::<Fault>(&body) else {
-        let points = "before-commit, after-commit or wrong-answer";
+        let points = "before-commit, after-commit, wrong-answer or hang";
         return failure(
             StatusCode::BAD_REQUEST,
             &format!("the body must hold times and a point: {points}"),

@@ -16,6 +16,8 @@ const TABLES: &str = "
         order_id TEXT NOT NULL CHECK (length(order_id) BETWEEN 1 AND 256),
         amount_cents INTEGER NOT NULL CHECK (amount_cents > 0),
         idempotency_key TEXT NOT NULL,
+        workflow_uid TEXT NOT NULL,
+        arrival TEXT NOT NULL,
         time TEXT NOT NULL
     ) STRICT;
     CREATE TABLE IF NOT EXISTS keys (
@@ -96,13 +98,15 @@ impl Store {
                 }));
             }
             let seq: i64 = transaction.query_row(
-                "INSERT INTO entries (source_id, order_id, amount_cents, idempotency_key, time)
-                 VALUES (?1, ?2, ?3, ?4, ?5) RETURNING seq",
+                "INSERT INTO entries (source_id, order_id, amount_cents, idempotency_key, workflow_uid, arrival, time)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING seq",
                 params![
                     new.source_id,
                     new.order_id,
                     new.amount_cents,
                     key.unwrap_or_default(),
+                    new.workflow_uid,
+                    new.arrival,
                     format!("{:.3}", Timestamp::now())
                 ],
                 |row| row.get(0),
@@ -133,7 +137,7 @@ impl Store {
         let connection = self.lock();
         let read = || -> rusqlite::Result<Vec<Entry>> {
             let mut statement = connection.prepare_cached(
-                "SELECT seq, source_id, order_id, amount_cents, idempotency_key, time FROM entries
+                "SELECT seq, source_id, order_id, amount_cents, idempotency_key, workflow_uid, arrival, time FROM entries
                  WHERE seq > ?1 AND (?2 IS NULL OR source_id = ?2) ORDER BY seq LIMIT ?3",
             )?;
             statement
@@ -181,6 +185,11 @@ fn check(new: &NewEntry, key: Option<&str>) -> Result<(), CrmError> {
             "source_id and order_id must be given".to_owned(),
         ));
     }
+    if new.workflow_uid.len() > 256 || new.arrival.len() > 256 {
+        return Err(CrmError::Invalid(
+            "workflow_uid and arrival must not be longer than 256 bytes".to_owned(),
+        ));
+    }
     if new.amount_cents <= 0 {
         return Err(CrmError::Invalid(
             "amount_cents must be positive".to_owned(),
@@ -195,7 +204,7 @@ fn check(new: &NewEntry, key: Option<&str>) -> Result<(), CrmError> {
 }
 
 fn by_key(connection: &Connection, key: &str) -> rusqlite::Result<Option<Entry>> {
-    let sql = "SELECT e.seq, e.source_id, e.order_id, e.amount_cents, e.idempotency_key, e.time
+    let sql = "SELECT e.seq, e.source_id, e.order_id, e.amount_cents, e.idempotency_key, e.workflow_uid, e.arrival, e.time
         FROM keys k JOIN entries e ON e.seq = k.entry WHERE k.idempotency_key = ?1";
     connection.query_row(sql, [key], entry).optional()
 }
@@ -209,7 +218,9 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         order_id: row.get(2)?,
         amount_cents: row.get(3)?,
         idempotency_key: row.get(4)?,
-        time: row.get(5)?,
+        workflow_uid: row.get(5)?,
+        arrival: row.get(6)?,
+        time: row.get(7)?,
     })
 }
 
@@ -222,5 +233,6 @@ fn name(point: FaultPoint) -> &'static str {
         FaultPoint::BeforeCommit => "before-commit",
         FaultPoint::AfterCommit => "after-commit",
         FaultPoint::WrongAnswer => "wrong-answer",
+        FaultPoint::Hang => "hang",
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::evidence::OrderExpectation;
 use crate::evidence::testing::{self, Request};
 use crate::evidence::{Fate, Observation, Reason, Right};
 use crate::lab::format::{Cause, Fix, OpenPoint, ProbeFailure, ProbeName, ReportTask};
-use crate::lab::{AccessCheck, Action, Failure, GateMode, Probe, StageKind};
+use crate::lab::{AccessCheck, Action, Failure, GateMode, OrderCheck, Probe, StageKind};
 use crate::session::message::{GateCondition, SendOutcome, StepError};
 
 use super::*;
@@ -25,7 +26,10 @@ pub(crate) fn probe(name: &str, fate: Fate) -> Probe {
         headers: BTreeMap::new(),
         body: "{}".to_owned(),
         answer: crate::lab::format::Answer::Read,
+        before: Vec::new(),
+        copies: 1,
         fate,
+        or: Vec::new(),
     }
 }
 
@@ -54,6 +58,8 @@ pub(crate) fn stage(name: &str, kind: StageKind) -> Stage {
         gate: GateMode::None,
         gate_fails: None,
         probes: Vec::new(),
+        together: false,
+        orders: Vec::new(),
         observe: false,
         access: Vec::new(),
         not_repeated: Vec::new(),
@@ -75,6 +81,7 @@ fn lab(name: &str, stages: Vec<Stage>) -> Lab {
         clusters: vec!["embedded".to_owned()],
         not_reproduced: Vec::new(),
         intro: name == "first-order",
+        matrix: false,
         links: Vec::new(),
         stages,
         faults: None,
@@ -186,6 +193,31 @@ pub(crate) fn course() -> Arc<[Lab]> {
         access: vec![access("create", false)],
         ..stage("rights", StageKind::Send)
     };
+    let race = Stage {
+        together: true,
+        probes: vec![
+            Probe {
+                or: vec![duplicate()],
+                ..probe("left", Fate::Applied)
+            },
+            Probe {
+                or: vec![duplicate()],
+                before: vec![Action::DeleteWorkflows, Action::KillSensorPod],
+                ..probe("right", Fate::Applied)
+            },
+        ],
+        orders: vec![OrderCheck {
+            name: "once".to_owned(),
+            order: "o-{{attempt}}".to_owned(),
+            action: "charge".to_owned(),
+            attempts: None,
+            effects: Some(1),
+            effects_at_least: None,
+            records: None,
+            claim: None,
+        }],
+        ..stage("race", StageKind::Send)
+    };
     let stale = Stage {
         apply: vec!["refused.yaml".to_owned()],
         gate: GateMode::Open,
@@ -200,7 +232,7 @@ pub(crate) fn course() -> Arc<[Lab]> {
     Arc::from(vec![
         lab("first-order", vec![intro]),
         lab(testing::LAB, main),
-        lab("readiness", vec![blind, rights, stale]),
+        lab("readiness", vec![blind, rights, race, stale]),
     ])
 }
 
@@ -219,6 +251,8 @@ pub(crate) struct Runner {
     pub review: Option<StepError>,
     /// What accounts may do.
     pub rights: BTreeSet<Right>,
+    /// Effects of each order that is looked up, where it is not one.
+    pub order_effects: Option<u64>,
     pub not_sent: bool,
     pub journal: Vec<Entry>,
     pub effects: Vec<Effect>,
@@ -254,7 +288,7 @@ impl Runner {
                 result: self.apply.clone().map_or(Ok(vec!["uid".to_owned()]), Err),
             }],
             Effect::Act { action, .. } => vec![Message::Acted {
-                action: *action,
+                action: action.clone(),
                 result: self.act.clone().map_or(Ok(()), Err),
             }],
             Effect::OpenGate { .. } => self.gate_reports(),
@@ -278,7 +312,8 @@ impl Runner {
                 stage,
                 attempt,
                 rights,
-            } => self.review(lab, stage, *attempt, rights),
+                orders,
+            } => self.review(lab, stage, *attempt, rights, orders),
             Effect::Rewind { .. } | Effect::Reset { .. } => vec![Message::Rewound {
                 result: self.rewind.clone().map_or(Ok(()), Err),
             }],
@@ -286,11 +321,18 @@ impl Runner {
         }
     }
 
-    fn review(&mut self, lab: &str, stage: &str, attempt: u32, rights: &[Right]) -> Vec<Message> {
+    fn review(
+        &mut self,
+        lab: &str,
+        stage: &str,
+        attempt: u32,
+        rights: &[Right],
+        orders: &[OrderExpectation],
+    ) -> Vec<Message> {
         if let Some(error) = self.review.clone() {
             return vec![Message::Reviewed { result: Err(error) }];
         }
-        let facts = rights
+        let mut facts: Vec<Fact> = rights
             .iter()
             .map(|right| Fact {
                 lab: lab.to_owned(),
@@ -309,6 +351,22 @@ impl Runner {
                 )
             })
             .collect();
+        facts.extend(orders.iter().map(|order| Fact {
+            lab: lab.to_owned(),
+            stage: stage.to_owned(),
+            attempt,
+            ..testing::fact(
+                Layer::Effect,
+                Observation::OrderState {
+                    order: order.order.clone(),
+                    action: order.action.clone(),
+                    attempts: 2,
+                    effects: self.order_effects.unwrap_or(1),
+                    records: None,
+                    claim: None,
+                },
+            )
+        }));
         vec![self.record(facts), Message::Reviewed { result: Ok(()) }]
     }
 

@@ -151,6 +151,9 @@ fn ledger(area: Rect, state: &State, app: &App) -> Vec<Line<'static>> {
                 fact.observation,
                 Observation::LedgerAttempt { .. }
                     | Observation::LedgerEffect { .. }
+                    | Observation::DestinationRecord { .. }
+                    | Observation::ClaimChanged { .. }
+                    | Observation::OrderState { .. }
                     | Observation::NoEffect
             )
         })

@@ -100,3 +100,49 @@ fn an_event_of_before_whose_consumer_was_not_read_since_is_unproven() {
         session.state.phase
     );
 }
+
+#[test]
+fn probes_that_run_together_do_not_wait_for_each_other_and_either_may_win() {
+    let mut session = Session::at("race");
+    session.runner.fates.insert("left".into(), duplicate());
+    let effects = session.say(Message::Next);
+    let order: Vec<_> = kinds(&effects)
+        .into_iter()
+        .filter(|kind| ["act", "send", "collect", "review"].contains(kind))
+        .collect();
+    assert_eq!(order.join(" "), "send act act send collect review");
+    assert_eq!(session.state.phase, StagePhase::Passed);
+}
+
+#[test]
+fn what_stands_about_an_order_is_judged_beside_the_fates() {
+    let mut session = Session::at("race");
+    session.runner.order_effects = Some(2);
+    session.say(Message::Next);
+    let failed = failures(&session);
+    assert_eq!(failed[0].order.as_deref(), Some("once"));
+    assert!(failed[0].text.contains("it has 2 effects"), "{failed:?}");
+    session.runner.order_effects = None;
+    session.runner.review = Some(environment("no-answer"));
+    session.say(Message::Next);
+    let StagePhase::Unproven { reasons } = &session.state.phase else {
+        panic!("{:?}", session.state.phase)
+    };
+    assert!(reasons[0].environment, "{reasons:?}");
+}
+
+#[test]
+fn an_action_before_a_probe_that_was_cut_off_is_done_again_for_a_new_order_only() {
+    let mut session = Session::at("race");
+    session.runner.act = Some(environment("no-answer"));
+    session.say(Message::Next);
+    assert!(matches!(session.state.phase, StagePhase::Unproven { .. }));
+    let before = session.state.attempt();
+    session.runner.act = None;
+    session.state.phase = StagePhase::Interrupted {
+        step: Step::Preparing(1, 0),
+    };
+    session.say(Message::Next);
+    assert_eq!(session.state.attempt(), before + 1);
+    assert_eq!(session.state.phase, StagePhase::Passed);
+}
