@@ -194,7 +194,7 @@ fn background(
     command
         .arg0("eventlab")
         .arg("--session")
-        .arg(&place.session)
+        .arg(place.session_name())
         .args(["cluster", "start", "--background"]);
     if let Some(dir) = &place.state_dir {
         command.arg("--state-dir").arg(dir);
