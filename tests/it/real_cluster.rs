@@ -122,6 +122,10 @@ const TRACE: [&str; 9] = [
     "first-order",
 ];
 
+fn traced<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&TRACE[..], more, &["--format", "json"]].concat()
+}
+
 fn layers(output: &str) -> Vec<(String, String)> {
     let value: Value = serde_json::from_str(output.lines().next().unwrap_or_default())
         .unwrap_or_else(|error| panic!("{error}: {output}"));
@@ -176,7 +180,6 @@ fn the_labs_ground_is_made_played_on_traced_and_taken_away() {
         assert!(run.contains("first-order: proven"), "{run}");
     }
 
-    let traced = |more: &[&str]| [&TRACE[..], more, &["--format", "json"]].concat();
     let body = r#"{"kind":"order.created","orderId":"traced","amount":100}"#;
     let through = here.ends(0, &traced(&["--body", body, "--yes"]));
     let found = layers(&through);
