@@ -169,6 +169,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 
 async fn command(cli: Cli) -> Result<Exit, Failure> {
     let place = &cli.place;
+    place.real.check()?;
     match &cli.command {
         None => screen::open(place, cli.color, cli.ascii).await,
         Some(Command::Run(args)) => run::run(place, args).await,

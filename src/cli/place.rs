@@ -35,19 +35,19 @@ pub struct Real {
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
     /// The kubeconfig (default: $KUBECONFIG, else ~/.kube/config)
-    #[arg(long, global = true, value_name = "FILE", requires = "context")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// The image that runs eventlab in the cluster's pods (default: eventlab:dev)
-    #[arg(long, global = true, value_name = "IMAGE", requires = "context")]
+    #[arg(long, global = true, value_name = "IMAGE")]
     pub image: Option<String>,
     /// Where the webhook can be reached, instead of a port-forward
-    #[arg(long, global = true, value_name = "ADDRESS:PORT", requires = "context")]
+    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
     pub webhook: Option<SocketAddr>,
     /// Do not read the bus: logs and objects decide, and say so
-    #[arg(long, global = true, requires = "context")]
+    #[arg(long, global = true)]
     pub log_only: bool,
     /// The context's name once more, where it looks like production
-    #[arg(long, global = true, value_name = "NAME", requires = "context")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub yes_really_this_context: Option<String>,
 }
 
@@ -60,6 +60,27 @@ impl Real {
             kubeconfig: self.kubeconfig.clone(),
             confirmed: self.yes_really_this_context.clone(),
         })
+    }
+
+    /// What speaks of a real cluster's kubeconfig or image needs a context: it is never guessed.
+    ///
+    /// # Errors
+    /// Names the option.
+    pub fn check(&self) -> Result<(), Failure> {
+        let lonely = [
+            ("--kubeconfig", self.kubeconfig.is_some()),
+            ("--image", self.image.is_some()),
+            (
+                "--yes-really-this-context",
+                self.yes_really_this_context.is_some(),
+            ),
+        ];
+        match lonely.iter().find(|(_, given)| *given) {
+            Some((option, _)) if self.context.is_none() => Err(Failure::usage(format!(
+                "{option} is for a real cluster: name its context with --context NAME"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// How the cluster is used, by a session with this tag.

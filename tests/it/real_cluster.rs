@@ -255,6 +255,17 @@ fn a_context_is_never_guessed() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    let lonely = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args([
+            "--state-dir",
+            here.state.path().to_str().unwrap(),
+            "--image",
+            "x",
+            "list",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(lonely.status.code(), Some(2), "{}", text(&lonely));
     let unknown = here.run_as("other", &["check"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
