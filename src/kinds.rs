@@ -4,6 +4,40 @@ use kube::core::{ApiResource, GroupVersionKind};
 
 /// The image whose pods are children of this binary; any other unknown image is `ErrImagePull`.
 pub const WORKLOAD_IMAGE: &str = "eventlab:dev";
+/// Fields of an EventSource's `spec` that are event types; others are settings, or unknown and without meaning upstream.
+pub const EVENT_TYPES: [&str; 31] = [
+    "amqp",
+    "azureEventsHub",
+    "azureQueueStorage",
+    "azureServiceBus",
+    "bitbucket",
+    "bitbucketserver",
+    "calendar",
+    "emitter",
+    "file",
+    "generic",
+    "gerrit",
+    "github",
+    "gitlab",
+    "hdfs",
+    "kafka",
+    "minio",
+    "mqtt",
+    "nats",
+    "nsq",
+    "pubSub",
+    "pulsar",
+    "redis",
+    "redisStream",
+    "resource",
+    "sftp",
+    "slack",
+    "sns",
+    "sqs",
+    "storageGrid",
+    "stripe",
+    "webhook",
+];
 /// Argo Events image: `eventsource-service` and `sensor-service`.
 pub const ARGO_EVENTS_IMAGE: &str = "quay.io/argoproj/argo-events:v1.9.11";
 /// Workflow executor image: containers `init` and `wait`.

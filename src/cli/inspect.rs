@@ -1,13 +1,14 @@
 //! `eventlab list`, `status`, `report`: what is there, read without holding the session.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::bundle;
 use super::exit::{Exit, Failure};
 use super::place::Place;
 use super::run::Format;
@@ -36,6 +37,9 @@ pub enum ReportFormat {
 pub struct ReportArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: ReportFormat,
+    /// Pack facts, report and manifests into this file instead, redacted, for `eventlab open`
+    #[arg(long, value_name = "FILE")]
+    pub bundle: Option<PathBuf>,
     /// Print the recovery steps for the unresolved cases instead; exit 1 while there are any
     #[arg(long, conflicts_with = "format")]
     pub runbook: bool,
@@ -89,8 +93,9 @@ fn view(folder: &Path) -> Result<SessionView, Failure> {
 /// # Errors
 /// There is no such session, or it cannot be read.
 pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
-    let (folder, catalog) = (place.folder()?, place.catalog()?);
+    let folder = place.folder()?;
     let view = view(&folder)?;
+    let catalog = place.catalog_of(view.checkpoint.as_ref())?;
     let (state, _) = State::resume(
         view.checkpoint.clone(),
         &view.entries,
@@ -105,6 +110,7 @@ pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
         "folder": folder,
         "held": view.holder.as_ref().map(ToString::to_string),
         "lab": state.lab().map(|lab| lab.name.clone()),
+        "seed": state.lab().and_then(|lab| Some(lab.drawn.as_ref()?.seed)),
         "stage": state.stage().map(|stage| stage.name.clone()),
         "attempt": state.attempt(),
         "phase": state.phase(),
@@ -148,7 +154,7 @@ fn print_status(value: &Value) {
 /// # Errors
 /// There is no such session, or it cannot be read.
 pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
-    let (folder, catalog) = (place.folder()?, place.catalog()?);
+    let folder = place.folder()?;
     let view = view(&folder)?;
     if args.runbook {
         let cases = runbook::cases(&view.entries);
@@ -159,16 +165,23 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
             Exit::NotProven
         });
     }
+    let catalog = place.catalog_of(view.checkpoint.as_ref())?;
     let labs: Arc<[_]> = catalog.labs();
     let report = Report::new(&view.entries, &labs);
+    let exit = if report.proven() {
+        Exit::Proven
+    } else {
+        Exit::NotProven
+    };
+    if let Some(file) = &args.bundle {
+        bundle::pack(&place.session_name(), &folder, &view, &labs, file)?;
+        print(&format!("{} shows it with `eventlab open`", file.display()));
+        return Ok(exit);
+    }
     let text = match args.format {
         ReportFormat::Md => markdown::render(&report),
         ReportFormat::Json => report_json::render(&report).map_err(Failure::internal)?,
     };
     print(&text);
-    Ok(if report.proven() {
-        Exit::Proven
-    } else {
-        Exit::NotProven
-    })
+    Ok(exit)
 }

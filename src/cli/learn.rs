@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::exit::{Exit, Failure};
 use super::place::Place;
+use super::seeds;
 use super::start::{self, Started};
 use crate::runner::work::Patience;
 use crate::session::{Message, StagePhase};
@@ -22,6 +23,9 @@ const PATIENCE: Patience = Patience {
 pub struct ResetArgs {
     /// The lab to start over
     pub lab: String,
+    /// Draw the fault of this lab anew, by this seed
+    #[arg(long, value_name = "N", value_parser = seeds::parse)]
+    pub seed: Option<u32>,
 }
 
 async fn open(place: &Place) -> Result<Started, Failure> {
@@ -136,11 +140,22 @@ fn stand(started: &Started) -> Exit {
 /// # Errors
 /// An unknown lab, and whatever keeps a session from starting.
 pub async fn reset(place: &Place, args: &ResetArgs) -> Result<Exit, Failure> {
-    place.catalog()?.lab(&args.lab).map_err(Failure::usage)?;
+    let catalog = place.catalog()?;
+    let lab = catalog.lab(&args.lab).map_err(Failure::usage)?;
+    if args.seed.is_some() && lab.faults.is_none() {
+        return Err(Failure::usage(format!(
+            "{} draws nothing, so that --seed has no place",
+            args.lab
+        )));
+    }
     let mut started = open(place).await?;
     let done = reset_lab(&mut started, &args.lab).await;
     started.stop().await;
     done?;
+    if let Some(seed) = args.seed {
+        seeds::draw_anew(&place.folder()?, &args.lab, seed)?;
+        print(&format!("{} has the seed {seed} now", args.lab));
+    }
     print(&format!("{} starts over; its evidence is kept", args.lab));
     Ok(Exit::Proven)
 }

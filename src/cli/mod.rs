@@ -2,12 +2,14 @@
 
 mod argo;
 mod author;
+mod bundle;
 pub mod cluster;
 mod doctor;
 pub mod exit;
 mod explain;
 mod inspect;
 mod learn;
+mod ledger;
 mod lint;
 mod metrics;
 mod node;
@@ -16,12 +18,14 @@ mod prepare;
 mod progress;
 mod run;
 mod screen;
+mod seeds;
+mod shell;
 mod start;
 mod trace;
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::ledger::commands::{self, LedgerCommand};
 use crate::ledger::crm::commands::{self as crm, CrmCommand};
@@ -43,6 +47,9 @@ struct Cli {
     /// Draw with 7-bit characters only
     #[arg(long, global = true)]
     ascii: bool,
+    /// Seed of the fault that the lab `incident` draws (default: any)
+    #[arg(long, value_name = "N", value_parser = seeds::parse)]
+    seed: Option<u32>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -52,6 +59,7 @@ const EXAMPLES: &str = "Examples:
   eventlab run filter-path        one lab without a screen, with its reference solution
   eventlab status                 where the session stands, and the webhook's real address
   eventlab report > report.md     the incident report
+  eventlab run incident --seed 7  a fault drawn by a seed, found and fixed
   eventlab explain -f sensor.yaml --body '{…}'   why a Sensor passes or drops an event
   eventlab lint -f sensor.yaml    hazards in your own Sensor
   eventlab cluster start          the embedded cluster for kubectl in another terminal
@@ -74,6 +82,8 @@ enum Command {
     Reset(learn::ResetArgs),
     /// Print the incident report
     Report(inspect::ReportArgs),
+    /// Show an evidence bundle that `report --bundle FILE` made
+    Open(bundle::OpenArgs),
     /// Say why a Sensor would pass or drop an event
     Explain(explain::ExplainArgs),
     /// Say what is missing on a real cluster, and what mends it (--context)
@@ -98,6 +108,10 @@ enum Command {
     /// The CRM that stands for an external system
     #[command(subcommand)]
     Crm(CrmCommand),
+    /// Print completions for a shell
+    Completions(shell::CompletionsArgs),
+    /// Print the man page
+    Man(shell::ManArgs),
     /// What runs in the pods of Argo's images
     #[command(subcommand, hide = true)]
     Argo(argo::ArgoCommand),
@@ -123,12 +137,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match Cli::try_parse_from(arguments) {
         Ok(Cli {
             command: Some(Command::Ledger(command)),
+            place,
             ..
-        }) => commands::run(
-            &command,
-            &mut std::io::stdout().lock(),
-            &mut std::io::stderr(),
-        ),
+        }) => ledger::run(&place, &command),
         Ok(Cli {
             command: Some(Command::Crm(command)),
             ..
@@ -171,7 +182,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
     let place = &cli.place;
     place.real.check()?;
     match &cli.command {
-        None => screen::open(place, cli.color, cli.ascii).await,
+        None => screen::open(place, cli.color, cli.ascii, cli.seed).await,
         Some(Command::Run(args)) => run::run(place, args).await,
         Some(Command::List(args)) => inspect::list(place, args),
         Some(Command::Status(args)) => inspect::status(place, args),
@@ -179,11 +190,14 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Check) => learn::check(place).await,
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
-        Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Metrics(args)) => metrics::run(place, args).await,
         Some(Command::Node(args)) => node::run(place, args).await,
         Some(Command::Trace(args)) => trace::run(place, args).await,
         Some(Command::Doctor(args)) => doctor::run(place, args).await,
+        Some(Command::Open(args)) => bundle::open(args),
+        Some(Command::Completions(args)) => shell::completions(Cli::command(), args),
+        Some(Command::Man(args)) => shell::man(Cli::command(), args),
+        Some(Command::Explain(args)) => explain::run(place, args).await,
         Some(Command::Lint(args)) => lint::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Lab(LabCommand::New(args))) => author::new(args),

@@ -10,6 +10,7 @@ use super::exit::Failure;
 use crate::cluster::{BusAccess, ContextRequest, RealCluster};
 use crate::lab::Catalog;
 use crate::runner::sending::WEBHOOK_SERVICE;
+use crate::session::Checkpoint;
 
 /// Options that every command of a session takes.
 #[derive(Clone, Debug, Args)]
@@ -156,6 +157,19 @@ impl Place {
         })?;
         let state = base.state_dir().unwrap_or_else(|| base.data_dir());
         Ok(state.join("eventlab"))
+    }
+
+    /// The labs of a session, with the faults that its seeds drew.
+    ///
+    /// # Errors
+    /// As [`Place::catalog`].
+    pub fn catalog_of(&self, checkpoint: Option<&Checkpoint>) -> Result<Catalog, Failure> {
+        let Some(checkpoint) = checkpoint else {
+            return self.catalog();
+        };
+        self.catalog()?
+            .seeded(&|lab| checkpoint.seeds.get(lab).copied().unwrap_or(1))
+            .map_err(Failure::usage)
     }
 
     /// The labs that were asked for.

@@ -2,18 +2,31 @@
 
 use std::io::Write as _;
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::run::Format;
 use crate::evidence::{Fate, MatrixLine, Outcome};
 use crate::lab::{Failure, Lab};
+use crate::report::junit::Junit;
 use crate::report::matrix;
 use crate::runner::autopilot::{Played, Progress, StageEnd, WrongEnd};
 use crate::session::{OpenReason, StageFailure};
 
+/// How a run is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RunFormat {
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
+    /// JUnit XML, when everything has ended
+    Junit,
+}
+
 /// Prints progress in one format.
 pub struct Printer {
-    format: Format,
+    format: RunFormat,
+    junit: Junit,
 }
 
 /// A reader that went away ends the output, not the run.
@@ -41,15 +54,19 @@ fn stage_word(end: &StageEnd, observe: bool) -> &'static str {
 impl Printer {
     /// A printer for this format.
     #[must_use]
-    pub fn new(format: Format) -> Self {
-        Self { format }
+    pub fn new(format: RunFormat) -> Self {
+        Self {
+            format,
+            junit: Junit::default(),
+        }
     }
 
     /// Prints one step.
     pub fn progress(&mut self, progress: &Progress) {
         match self.format {
-            Format::Text => text(progress),
-            Format::Json => line(&json(progress).to_string()),
+            RunFormat::Text => text(progress),
+            RunFormat::Json => line(&json(progress).to_string()),
+            RunFormat::Junit => self.junit.progress(progress),
         }
     }
 
@@ -63,8 +80,9 @@ impl Printer {
             Outcome::Refuted
         };
         match self.format {
-            Format::Text => line(&format!("{}: {}", title(lab), word(outcome))),
-            Format::Json => line(
+            RunFormat::Junit => self.junit.lab(lab),
+            RunFormat::Text => line(&format!("{}: {}", title(lab), word(outcome))),
+            RunFormat::Json => line(
                 &json!({
                     "lab": lab.name,
                     "seed": lab.drawn.as_ref().map(|drawn| drawn.seed),
@@ -80,19 +98,29 @@ impl Printer {
     /// Prints the table of a verification matrix.
     pub fn matrix(&mut self, lines: &[MatrixLine]) {
         match self.format {
-            Format::Text => line(&matrix::text(lines)),
-            Format::Json => {
+            RunFormat::Text => line(&matrix::text(lines)),
+            RunFormat::Json => {
                 let rows: Vec<Value> = lines
                     .iter()
                     .map(|line| json!({"line": line, "holds": line.holds()}))
                     .collect();
                 line(&json!({"matrix": rows}).to_string());
             }
+            // Each line that does not hold is among what the lab refuted.
+            RunFormat::Junit => {}
         }
     }
 
     /// Ends the output.
-    pub fn finish(&mut self) {}
+    pub fn finish(self) {
+        if self.format != RunFormat::Junit {
+            return;
+        }
+        match self.junit.render() {
+            Ok(text) => line(text.trim_end()),
+            Err(error) => eprintln!("eventlab: cannot write JUnit: {error}"),
+        }
+    }
 }
 
 /// A lab's name, with its seed where it has one.
@@ -197,6 +225,7 @@ fn json(progress: &Progress) -> Value {
             observe,
             end,
             judgements,
+            ..
         } => json!({
             "lab": lab,
             "stage": stage,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::exit::{Exit, Failure};
 use super::place::Place;
-use super::progress::Printer;
+use super::progress::{Printer, RunFormat};
+use super::seeds;
 use super::start;
 use crate::evidence::MatrixLine;
 use crate::lab::{Catalog, GUIDE, Lab};
@@ -37,10 +38,13 @@ pub struct RunArgs {
     #[arg(value_name = "LAB")]
     pub names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: RunFormat,
     /// Use the session of that place instead of a fresh one that is removed afterwards
     #[arg(long)]
     pub keep: bool,
+    /// Seed of the fault that the lab `incident` draws (default: any)
+    #[arg(long, value_name = "N", value_parser = seeds::parse)]
+    pub seed: Option<u32>,
 }
 
 /// Arguments of `lab test`.
@@ -50,10 +54,13 @@ pub struct TestArgs {
     #[arg(value_name = "LAB")]
     pub names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: RunFormat,
     /// One wrong fix of each lab, chosen by this number, instead of all
     #[arg(long, value_name = "N")]
     pub sample: Option<u64>,
+    /// Only the fault that this seed draws, instead of every fault of the lab
+    #[arg(long, value_name = "N", value_parser = seeds::parse)]
+    pub seed: Option<u32>,
 }
 
 /// Runs labs with their solutions.
@@ -61,7 +68,14 @@ pub struct TestArgs {
 /// # Errors
 /// Unknown labs, and whatever keeps a session from starting.
 pub async fn run(place: &Place, args: &RunArgs) -> Result<Exit, Failure> {
-    play(place, &args.names, Tries::Solution, args.format, args.keep).await
+    let asked = Asked {
+        names: &args.names,
+        tries: Tries::Solution,
+        format: args.format,
+        keep: args.keep,
+        seed: args.seed,
+    };
+    play(place, asked).await
 }
 
 /// Runs labs with wrong fixes, then with their solutions.
@@ -70,7 +84,14 @@ pub async fn run(place: &Place, args: &RunArgs) -> Result<Exit, Failure> {
 /// As [`run`].
 pub async fn test(place: &Place, args: &TestArgs) -> Result<Exit, Failure> {
     let tries = args.sample.map_or(Tries::EveryWrongFix, Tries::Sample);
-    play(place, &args.names, tries, args.format, false).await
+    let asked = Asked {
+        names: &args.names,
+        tries,
+        format: args.format,
+        keep: false,
+        seed: args.seed,
+    };
+    play(place, asked).await
 }
 
 fn chosen(catalog: &Catalog, names: &[String]) -> Result<Vec<Lab>, Failure> {
@@ -92,16 +113,86 @@ fn chosen(catalog: &Catalog, names: &[String]) -> Result<Vec<Lab>, Failure> {
         .collect()
 }
 
-async fn play(
-    place: &Place,
-    names: &[String],
+/// Labs that share a session, and the seed of what they draw.
+struct Round {
+    labs: Vec<String>,
+    seed: Option<u32>,
+}
+
+/// What is played in which session: a lab that draws a fault is tested with each of them, every one in a fresh session.
+fn rounds(labs: &[Lab], tries: Tries, seed: Option<u32>) -> Vec<Round> {
+    let names = |labs: &[&Lab]| labs.iter().map(|lab| lab.name.clone()).collect::<Vec<_>>();
+    if tries == Tries::Solution {
+        let labs = names(&labs.iter().collect::<Vec<_>>());
+        return vec![Round { labs, seed }];
+    }
+    let (drawing, plain): (Vec<&Lab>, Vec<&Lab>) =
+        labs.iter().partition(|lab| lab.faults.is_some());
+    let mut rounds = Vec::new();
+    if !plain.is_empty() {
+        rounds.push(Round {
+            labs: names(&plain),
+            seed: None,
+        });
+    }
+    for lab in drawing {
+        let all: Vec<u32> = lab
+            .faults
+            .iter()
+            .flat_map(|faults| faults.seeds())
+            .map(|(seed, _)| seed)
+            .collect();
+        let chosen = match (seed, tries) {
+            (Some(seed), _) => vec![seed],
+            (None, Tries::Sample(number)) => {
+                let place = usize::try_from(number).unwrap_or(0) % all.len().max(1);
+                all.into_iter().skip(place).take(1).collect()
+            }
+            (None, _) => all,
+        };
+        rounds.extend(chosen.into_iter().map(|seed| Round {
+            labs: vec![lab.name.clone()],
+            seed: Some(seed),
+        }));
+    }
+    rounds
+}
+
+/// What is asked of `run` and `lab test`.
+struct Asked<'a> {
+    names: &'a [String],
     tries: Tries,
-    format: Format,
+    format: RunFormat,
     keep: bool,
-) -> Result<Exit, Failure> {
+    seed: Option<u32>,
+}
+
+async fn play(place: &Place, asked: Asked<'_>) -> Result<Exit, Failure> {
     let catalog = Arc::new(place.catalog()?);
-    let labs = chosen(&catalog, names)?;
-    let temporary = if keep {
+    let labs = chosen(&catalog, asked.names)?;
+    let mut total = Played::default();
+    let mut interrupted = false;
+    let mut printer = Printer::new(asked.format);
+    for round in rounds(&labs, asked.tries, asked.seed) {
+        interrupted = play_round(place, &asked, &round, &catalog, &mut printer, &mut total).await?;
+        if interrupted {
+            break;
+        }
+    }
+    printer.finish();
+    Ok(exit_of(&total, interrupted))
+}
+
+/// Plays one round in its session; true when it was interrupted.
+async fn play_round(
+    place: &Place,
+    asked: &Asked<'_>,
+    round: &Round,
+    catalog: &Arc<Catalog>,
+    printer: &mut Printer,
+    total: &mut Played,
+) -> Result<bool, Failure> {
+    let temporary = if asked.keep {
         None
     } else {
         Some(tempfile::Builder::new().prefix("eventlab-").tempdir().map_err(|error| Failure::environment(format!("cannot make a folder for this run: {error}; name one with --keep --state-dir")))?)
@@ -110,14 +201,24 @@ async fn play(
         Some(dir) => dir.path().join("session"),
         None => place.folder()?,
     };
-    let mut started = start::session(place, &folder, catalog, PATIENCE).await?;
-    let mut total = Played::default();
+    let catalog = Arc::clone(catalog);
+    let mut started =
+        start::session_with_seed(place, &folder, catalog, PATIENCE, round.seed).await?;
     let mut interrupted = false;
-    let mut printer = Printer::new(format);
-    for lab in &labs {
+    for name in &round.labs {
+        let lab = match started.driver.catalog().lab(name) {
+            Ok(lab) => lab.clone(),
+            Err(error) => {
+                started.stop().await;
+                return Err(Failure::internal(error));
+            }
+        };
+        if let Some(drawn) = &lab.drawn {
+            eprintln!("eventlab: {name} with seed {}", drawn.seed);
+        }
         let mut print = |progress: Progress| printer.progress(&progress);
         let played = tokio::select! {
-            played = autopilot::play(&mut started.driver, lab, tries, &mut print) => played.map_err(Failure::environment),
+            played = autopilot::play(&mut started.driver, &lab, asked.tries, &mut print) => played.map_err(Failure::environment),
             () = interrupt() => { interrupted = true; break; }
         };
         match played {
@@ -126,7 +227,7 @@ async fn play(
                     printer.matrix(&lines);
                     played.refuted.extend(broken_lines(&lines, &played));
                 }
-                printer.lab(lab, &played);
+                printer.lab(&lab, &played);
                 total.refuted.extend(played.refuted);
                 total.unproven.extend(played.unproven);
                 total.environment |= played.environment;
@@ -138,8 +239,7 @@ async fn play(
         }
     }
     started.stop().await;
-    printer.finish();
-    Ok(exit_of(&total, interrupted))
+    Ok(interrupted)
 }
 
 fn exit_of(played: &Played, interrupted: bool) -> Exit {

@@ -14,7 +14,12 @@ use crate::tui::theme::{ColorChoice, Theme};
 ///
 /// # Errors
 /// No terminal, a session that is held by somebody else, and whatever keeps the cluster from starting.
-pub async fn open(place: &Place, color: ColorChoice, ascii: bool) -> Result<Exit, Failure> {
+pub async fn open(
+    place: &Place,
+    color: ColorChoice,
+    ascii: bool,
+    seed: Option<u32>,
+) -> Result<Exit, Failure> {
     let folder = place.folder()?;
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(Failure::usage(
@@ -27,7 +32,8 @@ pub async fn open(place: &Place, color: ColorChoice, ascii: bool) -> Result<Exit
         ascii,
     );
     let catalog = Arc::new(place.catalog()?);
-    let mut started = start::session(place, &folder, catalog, Patience::default()).await?;
+    let mut started =
+        start::session_with_seed(place, &folder, catalog, Patience::default(), seed).await?;
     let ended = screen::run(&mut started.driver, &started.cluster, theme).await;
     started.stop().await;
     match ended {

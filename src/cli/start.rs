@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exit::Failure;
 use super::place::{Place, Real};
+use super::seeds;
 use crate::cluster::{Cluster, Context};
 use crate::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
 use crate::kinds::NAMESPACE;
@@ -47,7 +48,22 @@ pub async fn session(
     catalog: Arc<Catalog>,
     patience: Patience,
 ) -> Result<Started, Failure> {
+    session_with_seed(place, folder, catalog, patience, None).await
+}
+
+/// As [`session`]; labs that draw a fault draw it by this seed.
+///
+/// # Errors
+/// As [`session`], and a lab that was begun with another seed.
+pub async fn session_with_seed(
+    place: &Place,
+    folder: &Path,
+    catalog: Arc<Catalog>,
+    patience: Patience,
+    seed: Option<u32>,
+) -> Result<Started, Failure> {
     let opened = open(folder)?;
+    let catalog = Arc::new(seeds::seeded(&catalog, opened.checkpoint.as_ref(), seed)?);
     let logs = log_to(folder);
     let real = real(&place.real, folder).await?;
     let (embedded, cluster) = match real {
@@ -158,6 +174,8 @@ pub async fn shutdown(embedded: Arc<EmbeddedCluster>) {
 /// # Errors
 /// As [`session`].
 pub fn open(folder: &Path) -> Result<Opened, Failure> {
+    // Whatever this process and its children make below the folder is for its owner alone.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let opened = SessionFiles::open(folder, Timestamp::now()).map_err(Failure::environment)?;
     for note in &opened.notes {
         eprintln!("eventlab: {note}");

@@ -236,6 +236,8 @@ fn prediction(predicted: &Result<Walk, String>) -> String {
             Some(stop) => {
                 let place = match stop {
                     Stop::Intake => "the EventSource refuses it",
+                    Stop::Bus => "the EventSource's own filter keeps it off the bus",
+                    Stop::Transform => "the dependency's transform fails",
                     Stop::Filter => "the live filter drops it",
                     Stop::Conditions => "it waits for the trigger's other dependencies",
                     Stop::Submit => "the object cannot be built",

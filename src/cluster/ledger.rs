@@ -1,6 +1,7 @@
 //! The ledger's read-only view, through its Service.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{Cluster, LookError};
 
@@ -240,5 +241,14 @@ impl Cluster {
                 return Ok(rows);
             }
         }
+    }
+
+    /// The JSON that the view answers to a path and query, as it came.
+    ///
+    /// # Errors
+    /// [`LookError`] while the view cannot be reached.
+    pub async fn ledger_view(&self, path: &str) -> Result<String, LookError> {
+        let answer: Box<RawValue> = self.get_json(SERVICE, PORT, path).await?;
+        Ok(answer.get().to_owned())
     }
 }

@@ -17,6 +17,8 @@ mod logs;
 mod manifest;
 mod prepare;
 mod reach;
+mod running;
+mod secrets;
 mod steady;
 
 use std::sync::Arc;
@@ -40,6 +42,7 @@ pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use prepare::{Preview, Waiting};
 pub use reach::{Connection, Request, Response, SendError, Stream, Unconnected};
+pub use secrets::{texts_in, texts_of};
 
 /// What the rest of the program cannot know of a cluster except through this.
 pub trait Host: Send + Sync {

@@ -100,6 +100,54 @@ pub fn judge_access(
         .collect()
 }
 
+/// A right in the access table of a lab: as it was found, and as it was left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessRow {
+    pub right: Right,
+    pub before: bool,
+    /// `None` while it was reviewed once only.
+    pub after: Option<bool>,
+    /// `seq` of the first and the last review.
+    pub facts: Vec<u64>,
+}
+
+/// Every right of a lab that was reviewed, by account, in the order of the first reviews.
+#[must_use]
+pub fn access_table(facts: &[Fact], lab: &str) -> Vec<AccessRow> {
+    let mut reviews: Vec<&Fact> = facts.iter().filter(|fact| fact.lab == lab).collect();
+    reviews.sort_by_key(|fact| fact.seq);
+    let mut table: Vec<AccessRow> = Vec::new();
+    for fact in reviews {
+        let (Some(right), Observation::Access { allowed, .. }) =
+            (reviewed(&fact.observation), &fact.observation)
+        else {
+            continue;
+        };
+        match table.iter_mut().find(|row| row.right == right) {
+            Some(row) => {
+                row.after = Some(*allowed);
+                row.facts.truncate(1);
+                row.facts.push(fact.seq);
+            }
+            None => table.push(AccessRow {
+                right,
+                before: *allowed,
+                after: None,
+                facts: vec![fact.seq],
+            }),
+        }
+    }
+    let mut accounts: Vec<String> = Vec::new();
+    for row in &table {
+        if !accounts.contains(&row.right.account) {
+            accounts.push(row.right.account.clone());
+        }
+    }
+    let place = |row: &AccessRow| accounts.iter().position(|one| *one == row.right.account);
+    table.sort_by_key(place);
+    table
+}
+
 fn review_of<'a>(
     expectation: &AccessExpectation,
     occasion: Occasion<'_>,
@@ -270,6 +318,34 @@ mod tests {
             review(3, "before", "workflows", false),
         ];
         assert_eq!(outcomes(&facts, &[("workflows", true)]), [Outcome::Proven]);
+    }
+
+    #[test]
+    fn the_table_has_the_first_and_the_last_review_of_each_right() {
+        let mut other = review(4, "before", "pods", true);
+        if let Observation::Access { account, .. } = &mut other.observation {
+            "order-runner".clone_into(account);
+        }
+        let facts = [
+            review(1, "before", "workflows", false),
+            review(2, "before", "secrets", false),
+            review(5, "after", "workflows", false),
+            other,
+            review(9, "after", "workflows", true),
+        ];
+        let table: Vec<_> = access_table(&facts, testing::LAB)
+            .into_iter()
+            .map(|row| (row.right.resource, row.before, row.after, row.facts))
+            .collect();
+        assert_eq!(
+            table,
+            [
+                ("workflows".to_owned(), false, Some(true), vec![1, 9]),
+                ("secrets".to_owned(), false, None, vec![2]),
+                ("pods".to_owned(), true, None, vec![4]),
+            ]
+        );
+        assert!(access_table(&facts, "another").is_empty());
     }
 
     #[test]

@@ -61,7 +61,8 @@ fn no(reason: Reason, text: impl Into<String>, facts: &[&Fact]) -> Cell {
     }
 }
 
-/// The consumer existed when the message was stored; negative only with a consumer that was made later and no older one.
+/// The consumer existed when the message was stored; negative only with a consumer that was made later and no older one,
+/// or where no consumer has the message's subject at all.
 fn ready(trail: &Trail<'_>) -> Cell {
     let Some(stored) = trail.stored else {
         return implied(&trail.judged());
@@ -70,7 +71,8 @@ fn ready(trail: &Trail<'_>) -> Cell {
         return cell(CellState::Yes, "", &[stored, older]);
     }
     let judged = trail.judged();
-    match trail.newer_consumers().last() {
+    let unheard = trail.unheard;
+    match trail.newer_consumers().last().copied().or(unheard) {
         Some(newer) if judged.is_empty() && trail.arrivals.len() < 2 => no(
             Reason::NotSubscribed,
             Reason::NotSubscribed.text(),
@@ -152,7 +154,7 @@ fn filter(trail: &Trail<'_>) -> Cell {
         return cell(CellState::Yes, "", &lines);
     }
     let mut later = trail.created.clone();
-    later.extend(trail.executed());
+    later.extend(&trail.phases);
     if !later.is_empty() {
         return implied(&later);
     }
@@ -161,6 +163,10 @@ fn filter(trail: &Trail<'_>) -> Cell {
     {
         let reason = reason::of_discard(error.as_deref());
         return no(reason, reason.text(), &trail.discarded);
+    }
+    // A row undoes no line of a Sensor: it may have been written by hand.
+    if let Some(row) = trail.rows().first() {
+        return implied(&[row]);
     }
     if trail.arrivals.len() > 1 {
         let text = format!("{} arrivals", trail.arrivals.len());
@@ -181,9 +187,8 @@ fn submit(trail: &Trail<'_>) -> Cell {
     if !own.is_empty() {
         return cell(CellState::Yes, "", &own);
     }
-    let later = trail.executed();
-    if !later.is_empty() {
-        return implied(&later);
+    if !trail.phases.is_empty() {
+        return implied(&trail.phases);
     }
     if let Some(fact) = trail.refused.first()
         && let Observation::TriggerFailed { error, .. } = &fact.observation
@@ -191,7 +196,7 @@ fn submit(trail: &Trail<'_>) -> Cell {
         let reason = reason::of_trigger(error);
         return no(reason, reason.text(), &trail.refused);
     }
-    Cell::default()
+    implied(&trail.rows())
 }
 
 /// The last phase seen of each Workflow of this arrival.

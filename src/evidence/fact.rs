@@ -39,6 +39,8 @@ pub enum Observation {
         pending: u64,
         ack_pending: u64,
     },
+    /// The consumers were read after the message was stored, and none has its subject.
+    NoConsumer { subject: String },
     /// A discard line of the Sensor; `error` is absent on a clean mismatch.
     Discarded { error: Option<String> },
     /// The Sensor's success line names this arrival.

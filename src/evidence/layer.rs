@@ -138,7 +138,7 @@ impl Reason {
         )
     }
 
-    /// The layer that can stop an event for this reason.
+    /// The layer whose evidence this reason is.
     #[must_use]
     pub fn layer(self) -> Layer {
         match self {
@@ -161,6 +161,13 @@ impl Reason {
             | Reason::StaleOwner => Layer::Run,
             Reason::Duplicate | Reason::Conflict | Reason::NoEffect => Layer::Effect,
         }
+    }
+
+    /// Whether a layer can stop an event for this reason. A run that ends badly because of what the ledger said stops
+    /// at `run`.
+    #[must_use]
+    pub fn can_stop(self, layer: Layer) -> bool {
+        self.layer() == layer || (layer == Layer::Run && self.fails_the_run())
     }
 
     /// The reason as a lab file writes it.

@@ -18,7 +18,7 @@ pub(crate) mod testing;
 mod trail;
 pub mod verdict;
 
-pub use access::{AccessExpectation, Right, judge_access};
+pub use access::{AccessExpectation, AccessRow, Right, access_table, judge_access};
 pub use fact::{Fact, Observation, PodInstance};
 pub use journal::Entry;
 pub use layer::{Fate, Layer, Reason};

@@ -53,6 +53,8 @@ pub(super) struct Trail<'a> {
     pub stored: Option<&'a Fact>,
     pub not_stored: Option<&'a Fact>,
     pub received: Vec<&'a Fact>,
+    /// No consumer had the message's subject after it was stored.
+    pub unheard: Option<&'a Fact>,
     /// Every consumer of the message's subject.
     pub consumers: Vec<&'a Fact>,
     pub discarded: Vec<&'a Fact>,
@@ -149,6 +151,7 @@ impl<'a> Trail<'a> {
                 fact.known_arrival().is_some() && self.carries(trace, fact)
             }
             Observation::Stored { .. }
+            | Observation::NoConsumer { .. }
             | Observation::Received
             | Observation::WorkflowCreated { .. } => self.carries(trace, fact),
             Observation::WorkflowPhase { .. }
@@ -176,6 +179,7 @@ impl<'a> Trail<'a> {
             Observation::AnswerLost { .. } => self.lost = self.lost.or(Some(fact)),
             Observation::Stored { .. } => self.stored = self.stored.or(Some(fact)),
             Observation::NotStored { .. } => self.not_stored = Some(fact),
+            Observation::NoConsumer { .. } => self.unheard = self.unheard.or(Some(fact)),
             Observation::Received => self.received.push(fact),
             Observation::Discarded { .. } => self.discarded.push(fact),
             Observation::Triggered { .. } => self.triggered.push(fact),
@@ -201,6 +205,7 @@ impl<'a> Trail<'a> {
 
     /// Two requests with one trace cannot be told apart behind the bus.
     fn forget_behind_bus(&mut self) {
+        self.unheard = None;
         for list in [
             &mut self.discarded,
             &mut self.triggered,
@@ -256,9 +261,9 @@ impl<'a> Trail<'a> {
         .collect()
     }
 
-    /// Facts which show that a Workflow of this arrival exists, apart from its creation.
-    pub fn executed(&self) -> Vec<&'a Fact> {
-        [&self.phases, &self.attempts, &self.effects]
+    /// What the ledger has of it.
+    pub fn rows(&self) -> Vec<&'a Fact> {
+        [&self.attempts, &self.effects]
             .into_iter()
             .flatten()
             .copied()

@@ -16,6 +16,7 @@ pub(super) const LABS: &[(&str, &str)] = &[
         include_str!("../../labs/first-order.yaml"),
     ),
     ("identity.yaml", include_str!("../../labs/identity.yaml")),
+    ("incident.yaml", include_str!("../../labs/incident.yaml")),
     ("matrix.yaml", include_str!("../../labs/matrix.yaml")),
     ("operator.yaml", include_str!("../../labs/operator.yaml")),
     ("rbac.yaml", include_str!("../../labs/rbac.yaml")),
@@ -157,6 +158,42 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/filter-path/solution.yaml"),
     ),
     (
+        "filter-path/source-solution.yaml",
+        include_str!("../../manifests/filter-path/source-solution.yaml"),
+    ),
+    (
+        "filter-path/source-wrong-case.yaml",
+        include_str!("../../manifests/filter-path/source-wrong-case.yaml"),
+    ),
+    (
+        "filter-path/source-wrong-contains.yaml",
+        include_str!("../../manifests/filter-path/source-wrong-contains.yaml"),
+    ),
+    (
+        "filter-path/source-wrong-misplaced.yaml",
+        include_str!("../../manifests/filter-path/source-wrong-misplaced.yaml"),
+    ),
+    (
+        "filter-path/source-wrong-no-filter.yaml",
+        include_str!("../../manifests/filter-path/source-wrong-no-filter.yaml"),
+    ),
+    (
+        "filter-path/source-wrong-not-equal.yaml",
+        include_str!("../../manifests/filter-path/source-wrong-not-equal.yaml"),
+    ),
+    (
+        "filter-path/source-wrong-path.yaml",
+        include_str!("../../manifests/filter-path/source-wrong-path.yaml"),
+    ),
+    (
+        "filter-path/source-wrong-text.yaml",
+        include_str!("../../manifests/filter-path/source-wrong-text.yaml"),
+    ),
+    (
+        "filter-path/source.yaml",
+        include_str!("../../manifests/filter-path/source.yaml"),
+    ),
+    (
         "filter-path/wrong-any-value.yaml",
         include_str!("../../manifests/filter-path/wrong-any-value.yaml"),
     ),
@@ -251,6 +288,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "identity/wrong-order-only.yaml",
         include_str!("../../manifests/identity/wrong-order-only.yaml"),
+    ),
+    (
+        "incident/pipeline.yaml",
+        include_str!("../../manifests/incident/pipeline.yaml"),
     ),
     (
         "matrix/process-order.yaml",

@@ -19,6 +19,15 @@ pub fn lint(lab: &Lab, manifests: &BTreeMap<String, String>) -> Vec<String> {
     if lab.stages.is_empty() {
         findings.push("a lab needs at least one stage".to_owned());
     }
+    let mut faults = BTreeSet::new();
+    for fault in lab.faults.iter().flat_map(|faults| &faults.list) {
+        if !is_label(&fault.name) || !faults.insert(fault.name.as_str()) {
+            findings.push(format!(
+                "fault `{}` must have a lower-case name of its own",
+                fault.name
+            ));
+        }
+    }
     for cluster in &lab.clusters {
         if !matches!(cluster.as_str(), "embedded" | "kubernetes") {
             findings.push(format!(
@@ -182,9 +191,7 @@ fn impossible(fate: &Fate) -> Option<String> {
         Fate::Stopped { layer, reason } => (*layer, *reason),
         Fate::AppliedButRunStopped { reason } => (Layer::Run, *reason),
     };
-    // A run that ends badly because of what the ledger said stops at `run`.
-    let by_the_run = layer == Layer::Run && reason.fails_the_run();
-    (reason.layer() != layer && !by_the_run).then(|| {
+    (!reason.can_stop(layer)).then(|| {
         format!(
             "`{}` is a reason of the {} layer, not of {layer}",
             reason.code(),

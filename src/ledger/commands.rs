@@ -1,12 +1,13 @@
 //! What runs behind `eventlab ledger …`: in pods, and for people in a shell.
 //!
-//! Data goes to stdout, talk to stderr. Exit codes: 0 done (also for a duplicate), 1 it could not be done, 3 conflict,
-//! 4 unresolved, 5 another run works on it, 64 bad arguments.
+//! Data goes to stdout, talk to stderr. Exit codes: 0 done (also for a duplicate), 1 it could not be done, 3 conflict or,
+//! of a command that prints, the running session could not be looked at, 4 unresolved, 5 another run works on it, 64 bad arguments.
 
 mod apply;
 mod deliver;
 mod serve;
 mod show;
+mod source;
 
 use std::io::Write;
 
@@ -20,6 +21,7 @@ pub use apply::ApplyArgs;
 pub use deliver::{CrmArgs, DecideArgs, DeliverArgs, Manner, ReconcileArgs, RelayArgs, ReplayArgs};
 pub use serve::{ServeArgs, bind, until_signal};
 pub use show::{ClockArgs, Format, ReadArgs};
+pub use source::View;
 
 /// The command did what it says; a duplicate counts as done.
 pub const DONE: u8 = 0;
@@ -27,6 +29,8 @@ pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
 /// The key was applied before with another amount.
 pub const CONFLICT: u8 = 3;
+/// The running session's ledger could not be looked at (the commands that print know no conflict).
+pub const UNSEEN: u8 = 3;
 /// Nobody knows whether the work was done; somebody must look.
 pub const UNRESOLVED: u8 = 4;
 /// Another run works on it.
@@ -74,6 +78,14 @@ enum CommandError {
     Serve { port: u16, source: std::io::Error },
     #[error(transparent)]
     Url(#[from] UrlError),
+    #[error(
+        "no ledger was named and no session runs; give a file with --db, or start `eventlab` first"
+    )]
+    NoLedger,
+    #[error("this command reads a file; name it with --db")]
+    NoFile,
+    #[error("{0}")]
+    View(String),
     #[error("name the CRM with --crm URL; outside a pod there is no variable CRM_SERVICE_HOST")]
     NoCrm,
     #[error("ask the CRM for a fault: {source}")]
@@ -89,8 +101,10 @@ impl CommandError {
         match self {
             CommandError::Ledger(LedgerError::Invalid { .. })
             | CommandError::Url(_)
+            | CommandError::NoFile
             | CommandError::NoCrm
             | CommandError::NoClaim { .. } => USAGE,
+            CommandError::View(_) => UNSEEN,
             // A reader that went away (`| head`) has what it wanted.
             CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => DONE,
             _ => FAILED,
@@ -98,14 +112,32 @@ impl CommandError {
     }
 }
 
-/// Runs a command to its end and answers its exit code.
-pub fn run(command: &LedgerCommand, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+impl LedgerCommand {
+    /// Whether it reads the ledger of the running session, since no file was named.
+    #[must_use]
+    pub fn reads_session(&self) -> bool {
+        match self {
+            LedgerCommand::Show(args)
+            | LedgerCommand::Attempts(args)
+            | LedgerCommand::Claims(args) => args.db.is_none(),
+            _ => false,
+        }
+    }
+}
+
+/// Runs a command to its end and answers its exit code. `view` is what commands read that name no file.
+pub fn run(
+    command: &LedgerCommand,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
     let done = match command {
         LedgerCommand::Apply(args) => apply::apply(args, out),
         LedgerCommand::Serve(args) => serve::serve(args, err),
-        LedgerCommand::Show(args) => show::show(args, out),
-        LedgerCommand::Attempts(args) => show::attempts(args, out),
-        LedgerCommand::Claims(args) => show::claims(args, out),
+        LedgerCommand::Show(args) => show::show(args, view, out),
+        LedgerCommand::Attempts(args) => show::attempts(args, view, out),
+        LedgerCommand::Claims(args) => show::claims(args, view, out),
         LedgerCommand::Verify(args) => show::verify(args, out),
         LedgerCommand::Deliver(args) => deliver::run_delivery(args, out),
         LedgerCommand::Reconcile(args) => deliver::run_reconciliation(args, out),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, Row, params};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::AtPath;
 use super::{
@@ -17,7 +17,7 @@ use super::{
 };
 
 /// A business key with the effect that registered it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderRow {
     /// Sequence of the effect that registered the key.
     pub seq: i64,
@@ -30,7 +30,7 @@ pub struct OrderRow {
 }
 
 /// One run of the workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRow {
     pub seq: i64,
     pub order_id: String,
@@ -49,7 +49,7 @@ pub struct AttemptRow {
 }
 
 /// An amount that was added.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectRow {
     pub seq: i64,
     pub order_id: String,
@@ -61,7 +61,7 @@ pub struct EffectRow {
 }
 
 /// The sum of a key's effects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalanceRow {
     /// Sequence of its last effect, so that a changed balance comes again after it.
     pub seq: i64,
@@ -88,6 +88,8 @@ pub struct Page<T> {
 pub(super) trait Table: Sized {
     /// Schema version that brought the table; in an older file it is empty.
     const SINCE: i64 = 1;
+    /// Its path in the HTTP view.
+    const VIEW: &'static str;
     /// Takes `?1` as the sequence to start after and `?2` as the limit.
     const SQL: &'static str;
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Self>;
@@ -95,6 +97,7 @@ pub(super) trait Table: Sized {
 }
 
 impl Table for OrderRow {
+    const VIEW: &'static str = "/orders";
     const SQL: &'static str = "SELECT o.effect_seq, o.order_id, o.action, o.amount_cents, e.workflow_uid, e.arrival, o.clock_ms
         FROM orders o JOIN effects e ON e.seq = o.effect_seq WHERE o.effect_seq > ?1 ORDER BY o.effect_seq LIMIT ?2";
 
@@ -116,6 +119,7 @@ impl Table for OrderRow {
 }
 
 impl Table for AttemptRow {
+    const VIEW: &'static str = "/attempts";
     const SQL: &'static str = "SELECT seq, order_id, action, amount_cents, mode, workflow_uid, workflow_name, arrival, trace,
         outcome, coalesce(effect_seq, 0), clock_ms FROM attempts WHERE seq > ?1 ORDER BY seq LIMIT ?2";
 
@@ -142,6 +146,7 @@ impl Table for AttemptRow {
 }
 
 impl Table for EffectRow {
+    const VIEW: &'static str = "/effects";
     const SQL: &'static str =
         "SELECT seq, order_id, action, amount_cents, workflow_uid, arrival, clock_ms
         FROM effects WHERE seq > ?1 ORDER BY seq LIMIT ?2";
@@ -164,6 +169,7 @@ impl Table for EffectRow {
 }
 
 impl Table for BalanceRow {
+    const VIEW: &'static str = "/balances";
     const SQL: &'static str =
         "SELECT effect_seq, order_id, action, balance_cents, effects, clock_ms
         FROM balances WHERE effect_seq > ?1 ORDER BY effect_seq LIMIT ?2";

@@ -59,12 +59,12 @@ pub async fn serve(
 /// The routes, for a server of one's own.
 pub fn router(reader: Arc<Reader>) -> Router {
     Router::new()
-        .route("/orders", get(page::<OrderRow>))
-        .route("/attempts", get(page::<AttemptRow>))
-        .route("/effects", get(page::<EffectRow>))
-        .route("/balances", get(page::<BalanceRow>))
-        .route("/claims", get(page::<ClaimRow>))
-        .route("/transitions", get(page::<TransitionRow>))
+        .route(OrderRow::VIEW, get(page::<OrderRow>))
+        .route(AttemptRow::VIEW, get(page::<AttemptRow>))
+        .route(EffectRow::VIEW, get(page::<EffectRow>))
+        .route(BalanceRow::VIEW, get(page::<BalanceRow>))
+        .route(ClaimRow::VIEW, get(page::<ClaimRow>))
+        .route(TransitionRow::VIEW, get(page::<TransitionRow>))
         .route("/healthz", get(healthz))
         .fallback(|| async {
             failure(

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{AttemptReport, LabReport, Report};
 use crate::evidence::journal::{Claim, ClaimAnswer};
-use crate::evidence::{CellState, Fact, Fate, Layer, Outcome, Row};
+use crate::evidence::{AccessRow, CellState, Fact, Fate, Layer, Outcome, Row};
 
 /// The whole report. It says of every half-done lab that it is one.
 #[must_use]
@@ -49,6 +49,7 @@ fn render_lab(out: &mut String, lab: &LabReport) {
             );
         }
     }
+    render_access(out, &lab.access);
     put!(out, "### Not proven\n");
     if lab.not_proven.is_empty() {
         put!(out, "Nothing was named. That is rarely true.");
@@ -63,6 +64,32 @@ fn render_lab(out: &mut String, lab: &LabReport) {
         }
     }
     render_timeline(out, &lab.timeline);
+}
+
+fn render_access(out: &mut String, access: &[AccessRow]) {
+    if access.is_empty() {
+        return;
+    }
+    put!(out, "### Access, before and after\n");
+    put!(
+        out,
+        "| account | verb | resource | before | after | reviews |"
+    );
+    put!(out, "|---|---|---|---|---|---|");
+    let word = |allowed: bool| if allowed { "yes" } else { "no" };
+    for row in access {
+        put!(
+            out,
+            "| {} | {} | {} | {} | {} |{} |",
+            row.right.account,
+            row.right.verb,
+            row.right.resource_in_group(),
+            word(row.before),
+            row.after.map_or("not reviewed again", word),
+            references(&row.facts)
+        );
+    }
+    out.push('\n');
 }
 
 fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {
@@ -119,8 +146,29 @@ fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {
             );
         }
     }
+    render_ruled_out(out, attempt);
     render_predictions(out, attempt);
     out.push('\n');
+}
+
+/// One line a stopped probe: the layers that did not stop it, with what shows it.
+fn render_ruled_out(out: &mut String, attempt: &AttemptReport) {
+    for row in &attempt.rows {
+        let layers: Vec<String> = attempt
+            .ruled_out
+            .iter()
+            .filter(|one| one.probe == row.probe)
+            .map(|one| format!("{}{}", one.layer, references(&one.facts)))
+            .collect();
+        if !layers.is_empty() {
+            put!(
+                out,
+                "- ruled out for {}: {}",
+                line(&row.probe),
+                layers.join(", ")
+            );
+        }
+    }
 }
 
 fn render_predictions(out: &mut String, attempt: &AttemptReport) {

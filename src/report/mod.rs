@@ -1,10 +1,12 @@
 //! Incident report (Markdown), JSON and JUnit, from evidence alone.
 //!
 //! [`Report::new`] reads the journal's entries; [`markdown::render`] and [`json::render`] print the same report.
-//! [`explain`] follows one event through a Sensor.
+//! [`bundle`] packs a session for a colleague, [`junit`] tells a CI server of a run. [`explain`] follows one event through a Sensor.
 
+pub mod bundle;
 pub mod explain;
 pub mod json;
+pub mod junit;
 pub mod markdown;
 pub mod matrix;
 pub mod metrics;
@@ -17,7 +19,7 @@ use serde::Serialize;
 use crate::evidence::Scope;
 use crate::evidence::journal::{Claim, IntentAction, Judgement, Note, Prediction};
 use crate::evidence::table::{Counters, ProbeRun, counters, rows};
-use crate::evidence::{Entry, Fact, Outcome, Row};
+use crate::evidence::{AccessRow, Entry, Fact, Layer, Outcome, Row, access_table};
 use crate::lab::Lab;
 
 /// The report over all labs that the journal mentions.
@@ -36,6 +38,8 @@ pub struct LabReport {
     pub attempts: Vec<AttemptReport>,
     pub claims: Vec<Claim>,
     pub changes: Vec<Note>,
+    /// What service accounts may do, before and after; empty where no right was reviewed.
+    pub access: Vec<AccessRow>,
     pub not_proven: Vec<String>,
     pub links: Vec<(String, String)>,
     /// All facts in order: the appendix.
@@ -50,6 +54,16 @@ pub struct AttemptReport {
     pub counters: Counters,
     pub judgements: Vec<Judgement>,
     pub predictions: Vec<Scored>,
+    /// Layers that did not stop a probe which was stopped, each by a fact of its own or a later one.
+    pub ruled_out: Vec<RuledOut>,
+}
+
+/// A layer that a stopped event had passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuledOut {
+    pub probe: String,
+    pub layer: Layer,
+    pub facts: Vec<u64>,
 }
 
 /// A prediction and whether it came true; `None` while the row is not settled.
@@ -152,6 +166,7 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
         not_proven: not_proven(&judgements, &claims),
         claims,
         changes,
+        access: access_table(&facts, name),
         links: lab
             .map(|lab| {
                 lab.links
@@ -176,7 +191,7 @@ fn complete(lab: &Lab, judgements: &[Judgement], claims: &[Claim]) -> bool {
             .iter()
             .filter(|judgement| Some(judgement.attempt) == last)
             .all(|judgement| judgement.verdict.outcome == Outcome::Proven);
-        let judged = stage.probes.is_empty() || !of_stage.is_empty();
+        let judged = stage.probes.is_empty() || stage.observe || !of_stage.is_empty();
         let reported =
             stage.report.is_none() || claims.iter().any(|claim| claim.stage == stage.name);
         proven && judged && reported
@@ -229,8 +244,26 @@ fn attempts(
                     .cloned()
                     .collect(),
                 predictions: scored(&predictions, &rows, attempt, judgements),
+                ruled_out: rows.iter().flat_map(ruled_out).collect(),
                 rows,
             }
+        })
+        .collect()
+}
+
+/// What is known to have let a stopped event pass.
+fn ruled_out(row: &Row) -> Vec<RuledOut> {
+    let Some(stopped) = row.first_failing() else {
+        return Vec::new();
+    };
+    Layer::ALL
+        .into_iter()
+        .take_while(|layer| *layer < stopped)
+        .filter(|layer| row.cell(*layer).passed())
+        .map(|layer| RuledOut {
+            probe: row.probe.clone(),
+            layer,
+            facts: row.cell(layer).facts.clone(),
         })
         .collect()
 }

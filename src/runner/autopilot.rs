@@ -70,6 +70,7 @@ pub enum Progress {
         number: usize,
         of: usize,
         stage: String,
+        kind: StageKind,
         title: String,
         /// The stage only looks; nothing is judged.
         observe: bool,
@@ -123,6 +124,7 @@ pub async fn play(
             number: index + 1,
             of: lab.stages.len(),
             stage: stage.name.clone(),
+            kind: stage.kind,
             title: stage.title.clone(),
             observe: stage.observe,
             end: end.clone(),
@@ -199,6 +201,7 @@ async fn play_stage(
         StageKind::Predict => predict(driver, lab, stage)?,
         StageKind::Report => claim(driver, stage)?,
         StageKind::Fix => {
+            let untouched = driver.state().phase().clone();
             for wrong in chosen(stage, tries) {
                 let end = try_wrong(driver, stage, wrong).await?;
                 if let Some(text) = end.complaint() {
@@ -219,11 +222,18 @@ async fn play_stage(
             if let Some(fix) = &stage.fix {
                 edit(driver, &fix.manifest, &fix.solution)?;
             }
+            // A wrong fix that passed has passed the stage; the solution is still to be tried.
+            if *driver.state().phase() == StagePhase::Passed && untouched != StagePhase::Passed {
+                driver.tell(Message::Retry)?;
+            }
         }
         _ => {}
     }
     let cut_off = matches!(driver.state().phase(), StagePhase::Interrupted { .. });
-    if *driver.state().phase() != StagePhase::Passed {
+    if !matches!(
+        driver.state().phase(),
+        StagePhase::Passed | StagePhase::Working { .. }
+    ) {
         driver.tell(Message::Next)?;
     }
     settle(driver).await?;
@@ -309,12 +319,14 @@ fn claim(driver: &mut Driver, stage: &Stage) -> Result<(), DriverError> {
         .cloned()
         .unwrap_or_else(|| Row::blank(&task.probe));
     let layer = task.layer.or_else(|| row.first_failing());
-    let fact = row
-        .cell(layer.unwrap_or(Layer::Effect))
-        .facts
-        .first()
+    let gate = driver.state().failed_gate(&task.stage);
+    let of_gate = gate.iter().find(|(at, _)| Some(*at) == layer);
+    let own = row.cell(layer.unwrap_or(Layer::Effect)).facts.first();
+    let fact = own
         .copied()
-        .or_else(|| row.facts().first().copied())
+        .or(of_gate.map(|(_, seq)| *seq))
+        .or(row.facts().first().copied())
+        .or(gate.first().map(|(_, seq)| *seq))
         .unwrap_or_default();
     let cause = task
         .causes
@@ -364,7 +376,9 @@ async fn try_wrong(
     if let Some(fix) = &stage.fix {
         edit(driver, &fix.manifest, &wrong.manifest)?;
     }
-    driver.tell(Message::Next)?;
+    // Where a wrong fix before has passed, `next` would leave the stage.
+    let again = *driver.state().phase() == StagePhase::Passed;
+    driver.tell(if again { Message::Retry } else { Message::Next })?;
     settle(driver).await?;
     Ok(match driver.state().phase() {
         StagePhase::Failed { failures }

@@ -75,6 +75,10 @@ impl Record for Recorder {
         let _ = self.facts.send(written.clone());
         Ok(written)
     }
+
+    fn hide(&self, secrets: Vec<String>) {
+        lock(&self.files).hide(secrets);
+    }
 }
 
 fn lock(files: &Mutex<SessionFiles>) -> MutexGuard<'_, SessionFiles> {
@@ -96,7 +100,14 @@ impl Driver {
         let (state, effects) =
             State::resume(opened.checkpoint, &opened.entries, catalog.labs(), now);
         let copies = opened.files.copies();
-        let files = Arc::new(Mutex::new(opened.files));
+        let mut files = opened.files;
+        match cluster.secret_values().await {
+            Ok(values) => files.hide(values),
+            Err(error) => {
+                tracing::warn!(%error, "values of Secrets are not known and cannot be kept out of the journal")
+            }
+        }
+        let files = Arc::new(Mutex::new(files));
         let (facts_sender, facts) = mpsc::unbounded_channel();
         let record = Arc::new(Recorder {
             files: Arc::clone(&files),

@@ -9,6 +9,7 @@ use crate::cluster::{
 };
 use crate::embedded::bus::ConsumerInfo;
 use crate::evidence::{Fact, Layer, Observation, OrderExpectation, PodInstance, Right};
+use crate::session::message::GateCondition;
 
 /// Where in the session something belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +150,51 @@ pub fn not_stored(place: &Place, trace: &str, last_sequence: u64) -> Fact {
             "nats stream view default".to_owned(),
         )
     }
+}
+
+/// Nobody can judge a stored message: no consumer has its subject. `theirs` are the subjects that consumers have.
+#[must_use]
+pub fn no_consumer(stored: &Fact, subject: &str, theirs: &[&str]) -> Fact {
+    let listed = if theirs.is_empty() {
+        "there is no consumer at all".to_owned()
+    } else {
+        format!("those that are pulled from have {}", theirs.join(", "))
+    };
+    Fact {
+        seq: 0,
+        time: Timestamp::now(),
+        layer: Layer::Ready,
+        observation: Observation::NoConsumer {
+            subject: subject.to_owned(),
+        },
+        source: "bus".to_owned(),
+        line: format!("no consumer of the Sensor has the subject {subject}; {listed}"),
+        command: "nats consumer report default".to_owned(),
+        ..stored.clone()
+    }
+}
+
+/// A condition of the gate that did not hold when the gate failed.
+#[must_use]
+pub fn gate(place: &Place, condition: &GateCondition) -> Fact {
+    let layer = match condition.name.as_str() {
+        "event source" | "intake" => Layer::Intake,
+        "event bus" => Layer::Bus,
+        "ledger" => Layer::Effect,
+        _ => Layer::Ready,
+    };
+    let observation = Observation::Gate {
+        condition: condition.name.clone(),
+        holds: condition.holds,
+    };
+    plain(
+        place,
+        layer,
+        observation,
+        "gate",
+        format!("{}: {}", condition.name, condition.detail),
+        condition.command.clone(),
+    )
 }
 
 /// State of a consumer that the present Sensor must have.

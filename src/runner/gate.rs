@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::expected::{Subscription, subscriptions};
 use super::releases;
+use super::sending::WEBHOOK_PORT;
 use crate::embedded::bus::ConsumerInfo;
 use crate::lab::GateMode;
 use crate::lint;
@@ -47,6 +48,8 @@ pub struct Input {
     pub consumers: Result<Vec<ConsumerInfo>, String>,
     /// Why the bus cannot be read at all, so that logs decide.
     pub by_log_alone: Option<String>,
+    /// The EventBus that the EventSource or the Sensor names and that is not there, in a sentence.
+    pub missing_bus: Option<String>,
     /// What is wrong with the Sensor's spec, as its controller would say; `None` when nothing is.
     pub invalid: Option<Objection>,
 }
@@ -62,13 +65,14 @@ pub struct Objection {
 /// Judges all conditions that the mode asks for.
 #[must_use]
 pub fn evaluate(input: &Input) -> GateReport {
+    let (reached, mut failed) = intake(input);
     let mut conditions = vec![
         event_bus(input),
         event_source(input),
-        intake(input),
+        reached,
         ledger(input),
     ];
-    let mut failed = None;
+    failed = failed.or_else(|| no_event_bus(input));
     if matches!(
         input.mode,
         GateMode::Ready | GateMode::Open | GateMode::OpenByLine
@@ -155,6 +159,9 @@ fn event_bus(input: &Input) -> GateCondition {
         "kubectl -n {} get eventbus default -o yaml",
         input.namespace
     );
+    if let Some(text) = &input.missing_bus {
+        return condition("event bus", false, text.clone(), command);
+    }
     let Some(bus) = &input.event_bus else {
         return condition(
             "event bus",
@@ -331,7 +338,57 @@ fn waiting_reason(pod: &Value) -> String {
     )
 }
 
-fn intake(input: &Input) -> GateCondition {
+/// A bus that is not there does not come by waiting: what runs, if anything does, is an older spec.
+fn no_event_bus(input: &Input) -> Option<StepError> {
+    let text = input.missing_bus.clone()?;
+    Some(StepError {
+        reason: "no-event-bus".to_owned(),
+        text,
+        environment: false,
+    })
+}
+
+/// The port that the Service of an EventSource leads to, where no event of the EventSource listens on it.
+fn unheard_port(source: &Value) -> Option<String> {
+    let port_text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    let ports = source.pointer("/spec/service/ports")?.as_array()?;
+    let leads = ports
+        .iter()
+        .find(|port| port.get("port").and_then(Value::as_u64) == Some(u64::from(WEBHOOK_PORT)))?;
+    let target = port_text(leads.get("targetPort").or_else(|| leads.get("port"))?);
+    let events = source.pointer("/spec/webhook")?.as_object()?;
+    let listens = events
+        .values()
+        .filter_map(|event| event.get("port"))
+        .any(|port| port_text(port) == target);
+    let named = !target.bytes().all(|byte| byte.is_ascii_digit());
+    (!listens && !named && !events.is_empty()).then_some(target)
+}
+
+fn intake(input: &Input) -> (GateCondition, Option<StepError>) {
+    let failed = match (&input.intake, &input.event_source) {
+        (Err(_), Some(source)) if event_source(input).holds => unheard_port(source),
+        _ => None,
+    };
+    let mut condition = intake_condition(input);
+    let error = failed.map(|port| StepError {
+        reason: "nobody-listens".to_owned(),
+        text: format!(
+            "the Service leads to port {port} of the pod, and the EventSource listens on none of that number"
+        ),
+        environment: false,
+    });
+    if let Some(error) = &error {
+        condition.detail = format!("{}: {}", error.text, condition.detail);
+    }
+    (condition, error)
+}
+
+fn intake_condition(input: &Input) -> GateCondition {
     let command = format!(
         "kubectl -n {} get endpoints orders-eventsource-svc",
         input.namespace
@@ -564,6 +621,15 @@ fn subscribed(input: &Input) -> (GateCondition, Option<StepError>) {
         let error = StepError {
             reason: "not-subscribed".to_owned(),
             text: text.clone(),
+            environment: false,
+        };
+        return (condition("subscribed", false, text, command), Some(error));
+    }
+    if wanted.is_empty() {
+        let text = "the Sensor subscribes to nothing: the conditions of its triggers name none of its dependencies";
+        let error = StepError {
+            reason: "subscribes-to-nothing".to_owned(),
+            text: text.to_owned(),
             environment: false,
         };
         return (condition("subscribed", false, text, command), Some(error));

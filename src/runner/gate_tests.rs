@@ -71,6 +71,7 @@ fn open_input(mode: GateMode) -> Input {
         )]
         .into(),
         consumers: Ok(wanted.iter().map(|one| consumer(one, 1)).collect()),
+        missing_bus: None,
         invalid: None,
         by_log_alone: None,
     }

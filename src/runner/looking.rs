@@ -36,10 +36,18 @@ pub async fn look(
             Err(error) => Err(error),
         }
     };
+    let event_source = get(cluster, &kinds::event_source(), EVENT_SOURCE).await?;
+    let mut missing_bus = None;
+    for object in event_source.iter().chain(&sensor) {
+        if missing_bus.is_none() {
+            missing_bus = lacking_bus(cluster, object).await?;
+        }
+    }
     Ok(Input {
         mode,
+        missing_bus,
         namespace: cluster.namespace().to_owned(),
-        event_source: get(cluster, &kinds::event_source(), EVENT_SOURCE).await?,
+        event_source,
         event_source_pods: pods(cluster, &format!("eventsource-name={EVENT_SOURCE}")).await?,
         intake: intake(cluster).await,
         ledger: cluster
@@ -61,6 +69,22 @@ pub async fn look(
         by_log_alone: cluster.by_log_alone(),
         consumers: bus.await.map_err(|error| error.to_string()),
     })
+}
+
+/// Says that the bus is not there which an object names, if it names another than the labs' own.
+async fn lacking_bus(cluster: &Cluster, object: &Value) -> Result<Option<String>, LookError> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let Some(name) = text("/spec/eventBusName").filter(|name| !["", EVENT_BUS].contains(name))
+    else {
+        return Ok(None);
+    };
+    if get(cluster, &kinds::event_bus(), name).await?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "the {} names the EventBus `{name}`, which is not there",
+        text("/kind").unwrap_or("object")
+    )))
 }
 
 /// What the Sensor's controller would say against the spec.

@@ -3,27 +3,29 @@
 //! One task owns what is known of arrivals. It is told where the session stands ([`Focus`]) and which traces were sent,
 //! and answers when the rows of some probes are settled. It looks often while somebody waits, and rarely otherwise.
 
+mod settling;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use self::settling::Collecting;
 use super::expected::Subscription;
 use super::facts::{self, Arrival, Execution, Place};
 use super::gate::InstanceLog;
 use super::matchers::{self, LogEvent};
-use crate::cluster::{BusView, Cluster, LedgerPosition, LogFollower, LogLine};
+use crate::cluster::{self, BusView, Cluster, LedgerPosition, LogFollower, LogLine};
 use crate::embedded::bus::ConsumerInfo;
-use crate::evidence::Scope;
-use crate::evidence::table::{ProbeRun, rows};
-use crate::evidence::{Fact, Observation, Row};
+use crate::evidence::{Expectation, Fact, Observation};
 use crate::kinds;
 
 /// How often an idle session looks at the bus, for requests that the learner sends by hand.
@@ -42,6 +44,9 @@ pub trait Record: Send + Sync {
     /// # Errors
     /// The file could not be written.
     fn record(&self, facts: Vec<Fact>) -> std::io::Result<Vec<Fact>>;
+
+    /// Texts that must not be written from now on: the values of Secrets.
+    fn hide(&self, secrets: Vec<String>);
 }
 
 /// Where the session stands.
@@ -59,6 +64,7 @@ pub type InstanceLogs = Arc<Mutex<BTreeMap<(String, u32), InstanceLog>>>;
 pub struct Observer {
     commands: mpsc::UnboundedSender<Command>,
     logs: InstanceLogs,
+    record: Arc<dyn Record>,
 }
 
 enum Command {
@@ -73,13 +79,7 @@ enum Command {
         facts: Vec<Fact>,
         done: oneshot::Sender<()>,
     },
-    Collect {
-        probes: Vec<ProbeRun>,
-        lab: String,
-        attempt: u32,
-        wait: Duration,
-        done: oneshot::Sender<bool>,
-    },
+    Collect(Collecting),
 }
 
 impl Observer {
@@ -93,13 +93,17 @@ impl Observer {
     ) -> Self {
         let (commands, receiver) = mpsc::unbounded_channel();
         let logs = InstanceLogs::default();
-        let mut task = Task::new(cluster, record, Arc::clone(&logs));
+        let mut task = Task::new(cluster, Arc::clone(&record), Arc::clone(&logs));
         task.cut_off
             .extend(sent.iter().map(|(trace, _)| trace.clone()));
         task.sent.extend(sent);
         task.remember(known);
         tokio::spawn(task.run(receiver));
-        Self { commands, logs }
+        Self {
+            commands,
+            logs,
+            record,
+        }
     }
 
     /// Facts from now on belong here, unless their trace says otherwise.
@@ -133,22 +137,24 @@ impl Observer {
         let _ = written.await;
     }
 
-    /// Waits until every probe's row is settled, at most `wait` without anything new. False when some are not, or nobody observes any more.
+    /// Texts that must not be written from now on.
+    pub fn hide(&self, secrets: Vec<String>) {
+        self.record.hide(secrets);
+    }
+
+    /// Waits until what was expected of every probe can be judged, at most `wait` without anything new. False when some of it cannot, or
+    /// nobody observes any more.
     pub async fn settled(
         &self,
-        probes: Vec<ProbeRun>,
+        expected: Vec<Expectation>,
         lab: &str,
         attempt: u32,
         wait: Duration,
     ) -> bool {
         let (done, settled) = oneshot::channel();
-        self.tell(Command::Collect {
-            probes,
-            lab: lab.to_owned(),
-            attempt,
-            wait,
-            done,
-        });
+        self.tell(Command::Collect(Collecting::new(
+            expected, lab, attempt, wait, done,
+        )));
         settled.await.unwrap_or(false)
     }
 
@@ -169,15 +175,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-struct Collecting {
-    probes: Vec<ProbeRun>,
-    lab: String,
-    attempt: u32,
-    wait: Duration,
-    until: Instant,
-    done: oneshot::Sender<bool>,
 }
 
 struct Task {
@@ -261,6 +258,13 @@ impl Task {
                 .default_backoff()
                 .applied_objects()
         );
+        let secrets: Api<Secret> =
+            Api::namespaced(self.cluster.client().clone(), self.cluster.namespace());
+        let mut secrets = std::pin::pin!(
+            watcher(secrets, watcher::Config::default())
+                .default_backoff()
+                .applied_objects()
+        );
         let mut next_look = Instant::now();
         loop {
             tokio::select! {
@@ -276,6 +280,11 @@ impl Task {
                 Some(workflow) = workflows.next() => match workflow {
                     Ok(workflow) => self.workflow(&workflow).await,
                     Err(error) => tracing::warn!(%error, "watching Workflows"),
+                },
+                // Where Secrets may not be read, their values are not known here either.
+                Some(secret) = secrets.next() => match secret {
+                    Ok(secret) => self.record.hide(cluster::texts_of(&secret)),
+                    Err(error) => tracing::debug!(%error, "watching Secrets"),
                 },
                 () = tokio::time::sleep_until(next_look) => {
                     self.look().await;
@@ -312,20 +321,7 @@ impl Task {
                 // Whoever asked may have been cancelled meanwhile.
                 let _ = done.send(());
             }
-            Command::Collect {
-                probes,
-                lab,
-                attempt,
-                wait,
-                done,
-            } => self.collecting.push(Collecting {
-                probes,
-                lab,
-                attempt,
-                wait,
-                until: Instant::now() + wait,
-                done,
-            }),
+            Command::Collect(collecting) => self.collecting.push(collecting),
         }
     }
 
@@ -468,7 +464,7 @@ impl Task {
         let Ok(consumers) = bus.consumers().await else {
             return;
         };
-        let mut new = Vec::new();
+        let mut new = self.unheard(&focus, &consumers);
         for info in consumers
             .into_iter()
             .filter(|info| facts::is_expected(info, &focus.subscriptions))
@@ -480,6 +476,58 @@ impl Task {
             }
         }
         self.write(new);
+    }
+
+    /// Stored messages that are waited for and that no consumer has the subject of.
+    ///
+    /// Consumers are read after the bus, so that each was there, or not, after the message was stored. A consumer of an
+    /// earlier Sensor that nobody pulls from hears nothing.
+    fn unheard(&self, focus: &Focus, consumers: &[ConsumerInfo]) -> Vec<Fact> {
+        let hears = |info: &ConsumerInfo, subject: &str| {
+            let subject_fits = info.filter_subject == subject
+                || info.filter_subject.is_empty()
+                || info.filter_subject.contains(['*', '>']);
+            subject_fits && (info.num_waiting > 0 || facts::is_expected(info, &focus.subscriptions))
+        };
+        let waited = |fact: &&Fact| {
+            let trace = fact.known_trace();
+            let mut probes = self.collecting.iter().flat_map(|one| &one.probes);
+            probes.any(|probe| Some(probe.trace.as_str()) == trace)
+        };
+        let mut theirs: Vec<&str> = consumers
+            .iter()
+            .filter(|info| info.num_waiting > 0)
+            .map(|info| info.filter_subject.as_str())
+            .collect();
+        theirs.sort_unstable();
+        theirs.dedup();
+        // Somebody between two pulls would be taken for nobody: the Sensor's own consumers must be there and wait.
+        let settled = !focus.subscriptions.is_empty()
+            && focus.subscriptions.iter().all(|wanted| {
+                consumers
+                    .iter()
+                    .any(|info| info.durable == wanted.durable && info.num_waiting > 0)
+            });
+        if !settled {
+            return Vec::new();
+        }
+        let of_message = |fact: &Fact| match &fact.observation {
+            Observation::Stored { subject }
+                if !focus
+                    .subscriptions
+                    .iter()
+                    .any(|wanted| wanted.subject == *subject)
+                    && !consumers.iter().any(|info| hears(info, subject)) =>
+            {
+                Some(facts::no_consumer(fact, subject, &theirs))
+            }
+            _ => None,
+        };
+        self.facts
+            .iter()
+            .filter(waited)
+            .filter_map(of_message)
+            .collect()
     }
 
     async fn look_at_ledger(&mut self) {
@@ -701,11 +749,8 @@ impl Task {
     fn keep(&mut self, new: Vec<Fact>) {
         match self.record.record(new) {
             Ok(written) => {
-                // Many runs at once take their time; who waits is patient as long as something happens.
                 for collecting in &mut self.collecting {
-                    if written.iter().any(|fact| fact.lab == collecting.lab) {
-                        collecting.until = Instant::now() + collecting.wait;
-                    }
+                    collecting.hears(&written);
                 }
                 self.facts.extend(written);
                 let surplus = self.facts.len().saturating_sub(KEPT_FACTS);
@@ -739,43 +784,6 @@ impl Task {
             }
         }
     }
-
-    fn answer_settled(&mut self) {
-        if self.collecting.is_empty() {
-            return;
-        }
-        let now = Instant::now();
-        let facts = &self.facts;
-        let mut waiting = Vec::new();
-        for collecting in self.collecting.drain(..) {
-            let scope = Scope {
-                lab: &collecting.lab,
-                attempt: collecting.attempt,
-                settled: false,
-            };
-            let settled = rows(&collecting.probes, facts, scope)
-                .iter()
-                .take(collecting.probes.len())
-                .all(|row| row.fate.is_some() || never_stored(row, facts));
-            if settled || now >= collecting.until {
-                // Nobody may be waiting any more, after a cancel.
-                let _ = collecting.done.send(settled);
-            } else if !collecting.done.is_closed() {
-                waiting.push(collecting);
-            }
-        }
-        self.collecting = waiting;
-    }
-}
-
-/// Nothing of this request can come any more, although no layer is known to have stopped it.
-fn never_stored(row: &Row, facts: &[Fact]) -> bool {
-    row.arrival.is_none()
-        && facts.iter().any(|fact| {
-            matches!(fact.observation, Observation::NotStored { .. })
-                && fact.trace.is_some()
-                && fact.trace == row.trace
-        })
 }
 
 fn place_of(fact: &Fact) -> Place {

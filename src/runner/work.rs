@@ -15,9 +15,9 @@ use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
 use super::{fault, gate, looking, sending};
 use crate::cluster::{
-    AccessQuestion, ApplyError, Cluster, LookError, Manifest, RewindError, SendError,
+    self, AccessQuestion, ApplyError, Cluster, LookError, Manifest, RewindError, SendError,
 };
-use crate::evidence::{Fact, OrderExpectation, ProbeRun, Right};
+use crate::evidence::{Expectation, Fact, OrderExpectation, Right};
 use crate::kinds;
 use crate::lab::{Catalog, GateMode, Probe};
 use crate::session::files::WorkingCopies;
@@ -111,7 +111,13 @@ impl Worker {
                 mode,
             } => {
                 self.focus(&lab, &stage, attempt).await;
-                self.open_gate(generation, mode).await;
+                let place = Place {
+                    lab,
+                    stage,
+                    attempt,
+                    probe: None,
+                };
+                self.open_gate(generation, mode, &place).await;
             }
             Effect::Send {
                 lab,
@@ -148,17 +154,18 @@ impl Worker {
                 probes,
             } => {
                 self.focus(&lab, &stage, attempt).await;
-                let probes = probes
+                let expected = probes
                     .into_iter()
-                    .map(|(name, trace, _)| ProbeRun {
-                        name,
-                        trace,
-                        attempt,
+                    .map(|(probe, trace, fate)| Expectation {
+                        probe,
+                        trace: Some(trace),
+                        fate,
+                        control: false,
                     })
                     .collect();
                 let complete = self
                     .observer
-                    .settled(probes, &lab, attempt, self.patience.collect)
+                    .settled(expected, &lab, attempt, self.patience.collect)
                     .await;
                 self.answer(generation, Message::Collected { complete });
             }
@@ -220,6 +227,8 @@ impl Worker {
         }
         let mut fingerprints = Vec::new();
         for manifest in &mut manifests {
+            // Before anybody can write a word of it.
+            self.observer.hide(cluster::texts_in(manifest));
             rename_dependencies(manifest, self.cluster.attempt_name(attempt));
             let applied = self
                 .cluster
@@ -227,7 +236,7 @@ impl Worker {
                 .await
                 .map_err(|error| match &error {
                     ApplyError::Unavailable { .. } => environment(error),
-                    _ => refused(error.to_string()),
+                    _ => refused(format!("{}: {error}", manifest.file)),
                 })?;
             tracing::info!(object = manifest.title(), change = ?applied.change, "applied");
             fingerprints.push(applied.fingerprint.to_string());
@@ -287,7 +296,7 @@ impl Worker {
         });
     }
 
-    async fn open_gate(&self, generation: u64, mode: GateMode) {
+    async fn open_gate(&self, generation: u64, mode: GateMode, place: &Place) {
         let started = tokio::time::Instant::now();
         let mut last = GateReport::default();
         loop {
@@ -303,6 +312,11 @@ impl Worker {
                 report.failed = Some(gate_timeout(&report));
             }
             let ended = report.open || report.failed.is_some();
+            if report.failed.is_some() {
+                let failing = report.conditions.iter().filter(|one| !one.holds);
+                let seen = failing.map(|one| facts::gate(place, one)).collect();
+                self.observer.note(seen).await;
+            }
             if report != last {
                 self.answer(generation, Message::Gate(report.clone()));
                 last = report;

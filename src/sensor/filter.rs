@@ -17,7 +17,8 @@ use super::explain::{
 use super::expression_filter::ExprGroup;
 use super::json::PrefixSet;
 use super::payload::Payload;
-use super::spec::FilterSpec;
+use super::spec::{DataSpec, FilterSpec};
+use super::template::{Template, TemplateError};
 use super::time::TimeGroup;
 use script_group::ScriptGroup;
 
@@ -49,6 +50,17 @@ pub enum CompileError {
     /// Something that upstream can judge and this program cannot yet.
     #[error("eventlab: {0} is not supported yet; leave it out to judge the rest")]
     Unsupported(String),
+}
+
+fn refuse_unsupported_templates(data: &[DataSpec]) -> Result<(), CompileError> {
+    for (place, spec) in data.iter().enumerate() {
+        if let Err(TemplateError::Outside(function)) = Template::parse(&spec.template) {
+            return Err(CompileError::Unsupported(format!(
+                "the function {function} in filters.data[{place}].template"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// An error that upstream's filter returns beside "not passed".
@@ -99,6 +111,7 @@ impl Filter {
             )));
         }
         if let Some(data) = &spec.data {
+            refuse_unsupported_templates(data)?;
             filter.groups.push(CompiledGroup::Data(DataGroup::compile(
                 data,
                 &spec.data_operator,

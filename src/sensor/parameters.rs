@@ -258,6 +258,10 @@ impl Choice {
     }
 
     fn resolve(&self, payload: &[u8]) -> Result<Option<Resolved>, ParameterError> {
+        if let Some(Err(TemplateError::Outside(function))) = &self.template {
+            let what = format!("the template function {function}");
+            return Err(ParameterError::Unsupported(what));
+        }
         if let Some(Ok(template)) = &self.template
             && let Ok(output) = template.render_json(payload)
             && !is_no_value(&output)

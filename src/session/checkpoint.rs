@@ -39,6 +39,9 @@ pub struct Checkpoint {
     pub finished: bool,
     #[serde(default)]
     pub labs: BTreeMap<String, LabProgress>,
+    /// The seeds that drew a fault, by lab.
+    #[serde(default)]
+    pub seeds: BTreeMap<String, u32>,
 }
 
 /// Why a checkpoint could not be read.
@@ -84,7 +87,21 @@ impl State {
             held: self.held.as_deref().cloned(),
             finished: self.finished,
             labs: self.progress.clone(),
+            seeds: self.drawn_seeds(),
         }
+    }
+}
+
+impl State {
+    /// The seeds of the labs that are there, and those kept of others.
+    fn drawn_seeds(&self) -> BTreeMap<String, u32> {
+        let mut seeds = self.seeds.clone();
+        let drawn = self
+            .labs
+            .iter()
+            .filter_map(|lab| Some((lab.name.clone(), lab.drawn.as_ref()?.seed)));
+        seeds.extend(drawn);
+        seeds
     }
 }
 

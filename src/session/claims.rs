@@ -3,7 +3,7 @@
 use super::message::Effect;
 use super::state::State;
 use crate::evidence::journal::{Claim, ClaimAnswer};
-use crate::evidence::{Entry, Fact, Layer, Row};
+use crate::evidence::{Entry, Fact, Layer, Observation, Row};
 use crate::lab::format::ReportTask;
 
 /// What a report must name, in this order.
@@ -32,6 +32,47 @@ fn contradicted(facts: Vec<u64>, because: impl Into<String>) -> ClaimAnswer {
     }
 }
 
+/// What a report is about: the probe's row, and what the gate said of that go.
+struct Subject<'a> {
+    task: &'a ReportTask,
+    row: Row,
+    /// Conditions of the gate that did not hold, by layer.
+    gate: Vec<(Layer, u64)>,
+}
+
+impl Subject<'_> {
+    /// The layer in question with the facts that prove it; `None` is the effect that was there.
+    fn proving_facts(&self) -> (Option<Layer>, Vec<u64>) {
+        match self.task.layer {
+            Some(layer) => (Some(layer), self.facts_of(layer)),
+            None => proving_facts(&self.row),
+        }
+    }
+
+    /// Facts of a layer at fault that need not have stopped the probe: its cell's and the gate's, else all there are.
+    fn facts_of(&self, layer: Layer) -> Vec<u64> {
+        let gate = self.gate.iter().filter(|(at, _)| *at == layer);
+        let mut facts = self.row.cell(layer).facts.clone();
+        facts.extend(gate.map(|(_, seq)| *seq));
+        if facts.is_empty() {
+            facts = self.row.facts();
+            facts.extend(self.gate.iter().map(|(_, seq)| *seq));
+        }
+        facts
+    }
+
+    /// The layer that a fact speaks of.
+    fn layer_of(&self, seq: u64) -> Option<Layer> {
+        let of_gate = self.gate.iter().find(|(_, known)| *known == seq);
+        let of_row = || {
+            Layer::ALL
+                .into_iter()
+                .find(|layer| self.row.cell(*layer).facts.contains(&seq))
+        };
+        of_gate.map(|(layer, _)| *layer).or_else(of_row)
+    }
+}
+
 /// The facts of the layer where the row ends: its first `no`, else its effect.
 fn proving_facts(row: &Row) -> (Option<Layer>, Vec<u64>) {
     match row.first_failing() {
@@ -41,8 +82,8 @@ fn proving_facts(row: &Row) -> (Option<Layer>, Vec<u64>) {
     }
 }
 
-fn answer_layer(row: &Row, answer: &str) -> ClaimAnswer {
-    let (stopped, facts) = proving_facts(row);
+fn answer_layer(subject: &Subject<'_>, answer: &str) -> ClaimAnswer {
+    let (stopped, facts) = subject.proving_facts();
     if facts.is_empty() {
         return ClaimAnswer::NothingShowsThis;
     }
@@ -54,26 +95,30 @@ fn answer_layer(row: &Row, answer: &str) -> ClaimAnswer {
     };
     match (claimed, stopped) {
         (claimed, stopped) if claimed == stopped => ClaimAnswer::SupportedBy { facts },
+        (_, Some(_)) if subject.task.layer.is_some() => {
+            contradicted(facts, "that layer did what it should")
+        }
         (_, Some(layer)) => contradicted(facts, format!("the {layer} layer stopped it")),
         (_, None) => contradicted(facts, "it had its effect"),
     }
 }
 
-fn answer_fact(row: &Row, facts: &[Fact], answer: &str) -> ClaimAnswer {
+fn answer_fact(subject: &Subject<'_>, facts: &[Fact], answer: &str) -> ClaimAnswer {
     let number = answer.trim().trim_start_matches('#').parse::<u64>();
     let known = |seq: &u64| facts.iter().any(|fact| fact.seq == *seq);
     let Some(seq) = number.ok().filter(known) else {
         return ClaimAnswer::NothingShowsThis;
     };
-    let (stopped, proving) = proving_facts(row);
+    let (stopped, proving) = subject.proving_facts();
     if proving.contains(&seq) {
         return ClaimAnswer::SupportedBy { facts: vec![seq] };
     }
-    let other = Layer::ALL
-        .into_iter()
-        .find(|layer| row.cell(*layer).facts.contains(&seq));
     let wanted = stopped.unwrap_or(Layer::Effect);
-    match other {
+    match subject.layer_of(seq) {
+        Some(layer) if subject.task.layer.is_some() => contradicted(
+            vec![seq],
+            format!("it speaks of the {layer} layer, where nothing was changed"),
+        ),
         Some(layer) => contradicted(
             vec![seq],
             format!("it speaks of the {layer} layer, and the question is {wanted}"),
@@ -95,11 +140,11 @@ fn chosen<'a, T>(list: &'a [T], answer: &str, text: impl Fn(&T) -> &str) -> Opti
     list.get(number.checked_sub(1)?)
 }
 
-fn answer_cause(task: &ReportTask, row: &Row, answer: &str) -> (String, ClaimAnswer) {
-    let Some(cause) = chosen(&task.causes, answer, |cause| &cause.text) else {
+fn answer_cause(subject: &Subject<'_>, answer: &str) -> (String, ClaimAnswer) {
+    let Some(cause) = chosen(&subject.task.causes, answer, |cause| &cause.text) else {
         return (answer.to_owned(), ClaimAnswer::NothingShowsThis);
     };
-    let (_, facts) = proving_facts(row);
+    let (_, facts) = subject.proving_facts();
     let answer = if facts.is_empty() {
         ClaimAnswer::NothingShowsThis
     } else if cause.right {
@@ -114,14 +159,14 @@ fn answer_cause(task: &ReportTask, row: &Row, answer: &str) -> (String, ClaimAns
     (cause.text.clone(), answer)
 }
 
-fn answer_not_proven(task: &ReportTask, row: &Row, answer: &str) -> (String, ClaimAnswer) {
-    let Some(point) = chosen(&task.not_proven, answer, |point| &point.text) else {
+fn answer_not_proven(subject: &Subject<'_>, answer: &str) -> (String, ClaimAnswer) {
+    let Some(point) = chosen(&subject.task.not_proven, answer, |point| &point.text) else {
         return (answer.to_owned(), ClaimAnswer::NothingShowsThis);
     };
     let answer = if point.open {
         ClaimAnswer::SupportedBy { facts: Vec::new() }
     } else {
-        contradicted(row.facts(), point.proof.clone())
+        contradicted(subject.row.facts(), point.proof.clone())
     };
     (point.text.clone(), answer)
 }
@@ -142,19 +187,40 @@ impl State {
             .unwrap_or_default()
     }
 
+    /// Conditions of the gate that did not hold in the last go at a stage, by layer.
+    #[must_use]
+    pub fn failed_gate(&self, stage: &str) -> Vec<(Layer, u64)> {
+        let run = self.here().and_then(|lab| lab.runs.get(stage));
+        let attempt = run.map_or(0, |run| run.attempt);
+        let failed = |fact: &&Fact| {
+            fact.stage == stage
+                && fact.attempt == attempt
+                && matches!(fact.observation, Observation::Gate { holds: false, .. })
+        };
+        self.facts()
+            .iter()
+            .filter(failed)
+            .map(|fact| (fact.layer, fact.seq))
+            .collect()
+    }
+
     pub(super) fn report(&mut self, topic: &str, answer: &str, out: &mut Vec<Effect>) {
         let Some(task) = self.current_stage().and_then(|stage| stage.report.clone()) else {
             self.notice = Some("this stage asks for no report".to_owned());
             return;
         };
-        let row = self.row_of(&task.stage, &task.probe);
+        let subject = Subject {
+            task: &task,
+            row: self.row_of(&task.stage, &task.probe),
+            gate: self.failed_gate(&task.stage),
+        };
         let lab = self.lab_name();
         let facts = self.facts.get(&lab).map_or(&[][..], Vec::as_slice);
         let (statement, answer) = match topic {
-            "layer" => (answer.to_owned(), answer_layer(&row, answer)),
-            "fact" => (answer.to_owned(), answer_fact(&row, facts, answer)),
-            "cause" => answer_cause(&task, &row, answer),
-            "not-proven" => answer_not_proven(&task, &row, answer),
+            "layer" => (answer.to_owned(), answer_layer(&subject, answer)),
+            "fact" => (answer.to_owned(), answer_fact(&subject, facts, answer)),
+            "cause" => answer_cause(&subject, answer),
+            "not-proven" => answer_not_proven(&subject, answer),
             _ => {
                 self.notice = Some(format!("a report has the topics {}", TOPICS.join(", ")));
                 return;

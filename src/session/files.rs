@@ -22,7 +22,7 @@ use crate::evidence::redact::Redactor;
 
 pub use copies::WorkingCopies;
 pub use error::FilesError;
-pub use journal::{JOURNAL, read_entries};
+pub use journal::{JOURNAL, parse_entries, read_entries};
 pub use lock::{Holder, LOCK, holder};
 
 use journal::Journal;

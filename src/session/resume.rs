@@ -41,6 +41,7 @@ impl State {
     fn restore(&mut self, checkpoint: Checkpoint) {
         self.now = self.now.max(checkpoint.written);
         self.progress = checkpoint.labs;
+        self.seeds = checkpoint.seeds;
         let Some(lab) = self.labs.iter().position(|lab| lab.name == checkpoint.lab) else {
             if !self.labs.is_empty() {
                 self.notice = Some(format!("there is no lab `{}` any more", checkpoint.lab));

@@ -26,12 +26,18 @@ impl State {
         }
         let run = self.here_mut().runs.entry(stage.name.clone()).or_default();
         let index = run.sends.len();
+        let any_sent = run.sends.iter().any(|send| !send.was_not_sent());
+        let settled = run.settled;
         let Some(probe) = stage.probes.get(index) else {
-            self.collect(Step::Collecting, out);
+            if any_sent {
+                self.collect(Step::Collecting, out);
+            } else {
+                self.review(out);
+            }
             return;
         };
         // What becomes of a probe can depend on those before it: they come to their end first.
-        if run.settled < index && !stage.together {
+        if settled < index && any_sent && !stage.together {
             self.collect(Step::Settling(index), out);
             return;
         }
@@ -165,7 +171,7 @@ impl State {
             return;
         }
         match outcome {
-            SendOutcome::NotSent { error } => {
+            SendOutcome::NotSent { error } if !self.observes() => {
                 let text = format!("{probe} was not sent: {error}");
                 let error = StepError {
                     reason: "not-sent".to_owned(),
@@ -223,7 +229,7 @@ impl State {
 
     pub(super) fn on_collected(&mut self, context: &Context, out: &mut Vec<Effect>) {
         match self.working() {
-            Some(Step::Settling(index)) if self.all_settled() => {
+            Some(Step::Settling(index)) if self.all_settled() || self.observes() => {
                 if let Some(run) = self.run_mut() {
                     run.settled = index;
                 }
@@ -234,6 +240,11 @@ impl State {
             Some(Step::Collecting) => self.review(out),
             _ => self.looking = false,
         }
+    }
+
+    /// Whether the present stage only looks.
+    pub(super) fn observes(&self) -> bool {
+        self.current_stage().is_some_and(|stage| stage.observe)
     }
 
     /// Whether the fate of everything sent in this go is known.
@@ -258,6 +269,15 @@ impl State {
         let (Some(stage), Some(run)) = (self.current_stage().cloned(), self.run().cloned()) else {
             return;
         };
+        if stage.observe {
+            self.notice = self
+                .gate
+                .failed
+                .as_ref()
+                .map(|error| format!("the gate did not open: {}", error.text));
+            self.pass(out);
+            return;
+        }
         let lab = self.lab_name();
         let occasion = Occasion {
             time: self.now,

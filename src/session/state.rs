@@ -97,6 +97,8 @@ pub struct State {
     pub(super) looking: bool,
     pub(super) notice: Option<String>,
     pub(super) finished: bool,
+    /// Seeds of labs that are not there now, from the checkpoint.
+    pub(super) seeds: BTreeMap<String, u32>,
     pub(super) now: Timestamp,
 }
 

@@ -8,7 +8,10 @@ use super::message::GateReport;
 use super::progress::{LabProgress, StageRun};
 use super::state::{StagePhase, State};
 use crate::evidence::journal::{Intent, Judgement};
-use crate::evidence::{Counters, Fact, Layer, MatrixLine, Row, Scope, counters, matrix_line, rows};
+use crate::evidence::{
+    AccessRow, Counters, Fact, Layer, MatrixLine, Row, Scope, access_table, counters, matrix_line,
+    rows,
+};
 use crate::lab::{Lab, Stage};
 
 /// One prediction against what was seen.
@@ -235,6 +238,13 @@ impl State {
         let run = shown.and_then(|name| self.here()?.runs.get(name));
         let attempt = run.map_or_else(|| self.attempt(), |run| run.attempt);
         counters(self.facts(), self.scope(attempt))
+    }
+
+    /// What service accounts may do in the current lab, as it was found and as it is.
+    #[must_use]
+    pub fn access(&self) -> Vec<AccessRow> {
+        let lab = self.current_lab().map_or("", |lab| &lab.name);
+        access_table(self.facts(), lab)
     }
 
     /// The last go at the current stage.

@@ -547,8 +547,14 @@ fn report_answers(state: &State, topic: &str) -> Option<Overlay> {
             .find(|row| row.probe == task.probe)
             .map(|row| row.facts())
             .unwrap_or_default()
-            .iter()
-            .filter_map(|seq| state.fact(*seq))
+            .into_iter()
+            .chain(
+                state
+                    .failed_gate(&task.stage)
+                    .into_iter()
+                    .map(|(_, seq)| seq),
+            )
+            .filter_map(|seq| state.fact(seq))
             .map(|fact| {
                 answer(
                     &format!("#{} {}: {}", fact.seq, fact.layer.name(), fact.line),

@@ -219,7 +219,7 @@ async fn an_unsupported_event_is_named_and_the_rest_runs() {
 #[tokio::test]
 async fn a_source_without_a_supported_event_ends_with_the_reason() {
     let bus = TestBus::start();
-    let filtered = json!({"endpoint": "/orders", "method": "POST", "port": "12000", "filter": {"expression": "body.a == 1"}});
+    let filtered = json!({"endpoint": "/orders", "method": "POST", "port": "12000", "filter": {"expression": "sum(1..9) == body.a"}});
     let spec = json!({"webhook": {"orders": filtered}});
     let pod = PodSpec::new(eventsource::run, "p", &bus)
         .object("EVENTSOURCE_OBJECT", &object(&spec))
@@ -233,6 +233,50 @@ async fn a_source_without_a_supported_event_ends_with_the_reason() {
         pod.termination.get()
     );
     assert_eq!(pod.lines().last().unwrap()["level"], "fatal");
+}
+
+/// 200 says nothing of the bus: the EventSource's own filter drops what it is not true of, and what it fails at.
+#[tokio::test]
+async fn a_filter_of_the_source_answers_200_and_keeps_the_event_off_the_bus() {
+    let bus = TestBus::start();
+    let hook = |path: &str, expression: &str| json!({"endpoint": path, "method": "POST", "port": "12000", "filter": {"expression": expression}});
+    let spec = json!({"webhook": {
+        "orders": hook("/orders", "body.kind == 'order.created' && body.amount > 100"),
+        "broken": hook("/broken", "body.kind =="),
+        "text": hook("/text", "body.kind"),
+    }});
+    let pod = PodSpec::new(eventsource::run, "p", &bus)
+        .object("EVENTSOURCE_OBJECT", &object(&spec))
+        .start();
+    pod.waits_for("Eventing server started.").await;
+    let success = (200, "success".to_owned());
+    for (path, body) in [
+        ("/orders", r#"{"kind":"order.created","amount":4200}"#),
+        ("/orders", r#"{"kind":"order.cancelled","amount":4200}"#),
+        ("/orders", r#"{"kind":"order.created","amount":100}"#),
+        ("/orders", "[]"),
+        ("/broken", r#"{"kind":"order.created"}"#),
+        ("/text", r#"{"kind":"order.created"}"#),
+    ] {
+        assert_eq!(post(&pod, path, body).await, success, "{path} {body}");
+    }
+    let stored = bus.messages().await;
+    assert_eq!(stored.len(), 1, "only the order that the filter is true of");
+    let dropped = pod.said("Filter condition not met, skip dispatching");
+    assert_eq!(dropped.len(), 2);
+    assert_eq!(dropped[0]["level"], "debug");
+    let failed = pod.said("Failed to filter event");
+    assert_eq!(
+        failed.len(),
+        3,
+        "a body without fields, no expression, no boolean"
+    );
+    assert_eq!(failed[0]["level"], "error");
+    assert_eq!(
+        failed[2]["error"],
+        "unable to cast expression result 'order.created' to bool"
+    );
+    assert_eq!(pod.said("Succeeded to publish an event").len(), 1);
 }
 
 #[tokio::test]

@@ -183,8 +183,11 @@ fn a_killed_run_goes_on_where_it_was() {
         .collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let ended = std::sync::atomic::AtomicBool::new(false);
+    let reached = std::sync::atomic::AtomicU64::new(u64::MAX);
+    // A run mostly waits, so that more of them than there are cores take less time in all.
+    let workers = if all { 6 } else { 2 };
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(point) =
                     points.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
@@ -195,9 +198,13 @@ fn a_killed_run_goes_on_where_it_was() {
                     }
                     if !survives(*point) {
                         ended.store(true, relaxed);
+                        reached.fetch_min(*point, relaxed);
                     }
                 }
             });
         }
     });
+    let reached = reached.into_inner();
+    eprintln!("the first point that no run came to: {reached}");
+    assert!(!all || reached < u64::MAX, "more points than {last}");
 }

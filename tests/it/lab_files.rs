@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use eventlab::lab::{Catalog, LabError};
+use eventlab::lab::{Catalog, GUIDE, LabError, StageKind};
 
 fn folder_with(lab: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -188,7 +188,8 @@ fn the_guided_course_is_there_in_its_order() {
 
 #[test]
 fn a_lab_of_the_course_that_is_not_there_says_so() {
-    let catalog = Catalog::bundled().unwrap();
+    let text = bundled_text("first-order.yaml");
+    let catalog = Catalog::folder(folder_with(&text).path()).unwrap();
     assert!(matches!(
         catalog.lab("incident"),
         Err(LabError::NotYet { .. })
@@ -197,4 +198,46 @@ fn a_lab_of_the_course_that_is_not_there_says_so() {
         catalog.lab("nonsense"),
         Err(LabError::Unknown { .. })
     ));
+}
+
+/// All labs share one ledger: an order id of two labs would make the second a duplicate, whichever fix was tried.
+#[test]
+fn no_two_labs_send_the_same_order() {
+    let catalog = Catalog::bundled().unwrap();
+    let mut owners = std::collections::BTreeMap::new();
+    for lab in catalog.labs().iter() {
+        for probe in lab.stages.iter().flat_map(|stage| &stage.probes) {
+            let Some(id) = probe
+                .body
+                .split("\"orderId\":\"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next())
+            else {
+                continue;
+            };
+            let owner = owners.entry(id.to_owned()).or_insert(&lab.name);
+            assert_eq!(*owner, &lab.name, "order {id}");
+        }
+    }
+}
+
+/// Nothing is sent in a lab of the guided course that the learner has not predicted first; a fix is its own prediction.
+#[test]
+fn every_send_is_predicted_first() {
+    let catalog = Catalog::bundled().unwrap();
+    let course = |name: &str| name == "readiness" || GUIDE.contains(&name);
+    for lab in catalog.labs().iter().filter(|lab| course(&lab.name)) {
+        for stage in lab
+            .stages
+            .iter()
+            .filter(|stage| stage.kind == StageKind::Send)
+        {
+            let predicted = lab
+                .stages
+                .iter()
+                .take_while(|other| other.name != stage.name)
+                .any(|other| other.predicts.as_deref() == Some(&stage.name));
+            assert!(predicted, "{}: {}", lab.name, stage.name);
+        }
+    }
 }

@@ -173,6 +173,7 @@ fn the_report_of_a_played_lab_is_complete_and_says_what_is_not_proven() {
         "### Claims",
         "https://",
         "### Timeline",
+        "- ruled out for flat: ready [#",
     ] {
         assert!(report.contains(part), "{part} is missing:\n{report}");
     }
@@ -186,18 +187,21 @@ fn the_report_of_a_played_lab_is_complete_and_says_what_is_not_proven() {
 }
 
 #[test]
-fn the_course_lists_what_is_not_there_yet() {
+fn the_course_lists_every_lab_and_says_which_are_not_there_yet() {
     let state = tempfile::tempdir().unwrap();
     let list = eventlab(&state, &["list"]);
     assert!(list.status.success());
     let list = text(&list);
-    assert!(list.lines().count() >= 12, "{list}");
-    assert!(
-        list.contains("incident") && list.contains("not there yet"),
-        "{list}"
-    );
-    let run = eventlab(&state, &["run", "incident"]);
-    assert_eq!(run.status.code(), Some(2), "{}", text(&run));
+    let catalog = eventlab::lab::Catalog::bundled().unwrap();
+    for (name, _) in eventlab::lab::COURSE {
+        let line = list.lines().find(|line| line.contains(name)).unwrap();
+        let there = catalog.lab(name).is_ok();
+        assert_eq!(!line.contains("not there yet"), there, "{list}");
+        if !there {
+            let run = eventlab(&state, &["run", name]);
+            assert_eq!(run.status.code(), Some(2), "{}", text(&run));
+        }
+    }
     let run = eventlab(&state, &["run", "nonsense"]);
     assert_eq!(run.status.code(), Some(2), "{}", text(&run));
 }
@@ -273,4 +277,25 @@ fn a_session_in_use_is_refused_with_its_holder() {
     let stopped = eventlab(&state, &["cluster", "stop"]);
     assert!(stopped.status.success(), "{}", text(&stopped));
     first.wait().unwrap();
+}
+
+/// The rights of both accounts, as they were found and as they were left.
+#[test]
+fn the_report_of_rbac_has_the_access_table() {
+    let state = tempfile::tempdir().unwrap();
+    let run = eventlab(&state, &["run", "rbac", "--keep"]);
+    assert!(run.status.success(), "{}", text(&run));
+    let report = eventlab(&state, &["report"]);
+    let report = text(&report);
+    for row in [
+        "| order-sensor | create | workflows.argoproj.io | no | yes |",
+        "| order-sensor | list | workflows.argoproj.io | yes | no |",
+        "| order-sensor | get | secrets | no | no |",
+        "| order-runner | create | workflowtaskresults.argoproj.io | no | yes |",
+        "| order-runner | patch | pods | yes | no |",
+        "| order-runner | create | workflows.argoproj.io | no | no |",
+    ] {
+        assert!(report.contains(row), "{row} is missing:\n{report}");
+    }
+    assert!(!report.contains("not reviewed again"), "{report}");
 }

@@ -485,3 +485,47 @@ proptest! {
         }
     }
 }
+
+/// A request whose subject no consumer has, as read from the bus.
+fn unheard(request: &Request) -> Fact {
+    Fact {
+        trace: Some(request.trace.clone()),
+        arrival: Some(request.arrival.clone()),
+        ..fact(
+            Layer::Ready,
+            Observation::NoConsumer {
+                subject: "default.orders.other".to_owned(),
+            },
+        )
+    }
+}
+
+#[test]
+fn a_subject_that_no_consumer_has_stops_the_message_at_ready() {
+    let not_subscribed = Fate::Stopped {
+        layer: Layer::Ready,
+        reason: Reason::NotSubscribed,
+    };
+    let (request, mut facts) = without(not_subscribed.clone(), &["consumer"]);
+    assert_eq!(row_with(&request, facts.clone(), SETTLED).fate, None);
+    facts.push(unheard(&request));
+    assert_eq!(
+        row_with(&request, facts, SETTLED).fate,
+        Some(not_subscribed)
+    );
+}
+
+#[test]
+fn a_message_that_was_judged_was_heard_whatever_the_consumers_said() {
+    for fate in [
+        Fate::Applied,
+        Fate::Stopped {
+            layer: Layer::Filter,
+            reason: Reason::Mismatch,
+        },
+    ] {
+        let (request, mut facts) = without(fate.clone(), &[]);
+        facts.push(unheard(&request));
+        assert_eq!(row_with(&request, facts, SETTLED).fate, Some(fate));
+    }
+}

@@ -188,6 +188,30 @@ fn two_effects_of_one_arrival_are_not_applied() {
     assert!(verdict.because.as_ref().unwrap().contains("+2"));
 }
 
+/// The Sensor's line stands against a row that names an execution which nobody created.
+#[test]
+fn a_row_written_by_hand_undoes_no_line_of_the_sensor() {
+    let forbidden = Fate::Stopped {
+        layer: Layer::Submit,
+        reason: Reason::Forbidden,
+    };
+    for truth in [missing(), forbidden] {
+        let (world, mut facts) = world(&[(truth.clone(), Fate::Applied)]);
+        let row = Request::new(7, Fate::Applied)
+            .facts()
+            .into_iter()
+            .filter(|fact| fact.layer == Layer::Effect);
+        for (index, mut fact) in row.enumerate() {
+            fact.seq = 90 + index as u64;
+            fact.arrival = Some(world[0].0.arrival.clone());
+            facts.push(fact);
+        }
+        let judgement = &judged(&world, &facts)[0];
+        assert_eq!(judgement.verdict.outcome, Outcome::Refuted, "{judgement:?}");
+        assert_eq!(judgement.observed.as_ref(), Some(&truth));
+    }
+}
+
 #[test]
 fn a_stage_is_decided_once_nothing_is_unproven() {
     let (world, facts) = world(&[(Fate::Applied, Fate::Applied), (missing(), missing())]);

@@ -1,13 +1,13 @@
 //! Claims and their changes, as they are read.
 
 use rusqlite::Row;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ledger::format_clock;
 use crate::ledger::read::Table;
 
 /// A claim as it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRow {
     /// Sequence of its last transition, so that a changed claim comes again after it.
     pub seq: i64,
@@ -29,7 +29,7 @@ pub struct ClaimRow {
 }
 
 /// One change of a claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransitionRow {
     pub seq: i64,
     pub order_id: String,
@@ -42,6 +42,7 @@ pub struct TransitionRow {
 }
 
 impl Table for ClaimRow {
+    const VIEW: &'static str = "/claims";
     const SINCE: i64 = 2;
     const SQL: &'static str = "SELECT seq, order_id, action, amount_cents, state, sending, reference, detail, workflow_uid,
         arrival, lease_ms, clock_ms FROM claims WHERE seq > ?1 ORDER BY seq LIMIT ?2";
@@ -75,6 +76,7 @@ impl Table for ClaimRow {
 }
 
 impl Table for TransitionRow {
+    const VIEW: &'static str = "/transitions";
     const SINCE: i64 = 2;
     const SQL: &'static str =
         "SELECT seq, order_id, action, state, workflow_uid, reference, detail, clock_ms

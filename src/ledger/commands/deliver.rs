@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::show::existing;
+use super::source::existing;
 use super::{BUSY, CONFLICT, CommandError, DONE, FAILED, UNRESOLVED, json_line};
 use crate::ledger::crm::Client;
 use crate::ledger::{

@@ -1,24 +1,21 @@
 //! The commands that print: `show`, `attempts`, `claims`, `verify` and `clock`.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::source::{Source, View, existing};
 use super::{CommandError, DONE, FAILED, json_line};
-use crate::ledger::read::Table;
-use crate::ledger::{
-    AttemptRow, BalanceRow, ClaimRow, Ledger, LedgerError, MAX_PAGE, Reader, Verification,
-    format_clock,
-};
+use crate::ledger::{AttemptRow, BalanceRow, ClaimRow, Ledger, Verification, format_clock};
 
 /// Arguments of the commands that print.
 #[derive(Debug, Args)]
 pub struct ReadArgs {
-    /// Ledger file
+    /// Ledger file (default: the ledger of the running session, through its Service)
     #[arg(long, value_name = "PATH")]
-    pub db: PathBuf,
+    pub db: Option<PathBuf>,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -43,25 +40,21 @@ pub enum Format {
     Json,
 }
 
-/// A reader of a file that must be there: whoever mistypes a path wants to hear it.
-pub(super) fn existing(path: &Path) -> Result<Reader, CommandError> {
-    if path.exists() {
-        Ok(Reader::new(path))
-    } else {
-        Err(LedgerError::Missing(path.to_path_buf()).into())
-    }
-}
-
-pub(super) fn show(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    let reader = existing(&args.db)?;
-    if args.format == Format::Text {
-        writeln!(
+pub(super) fn show(
+    args: &ReadArgs,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
+    let source = Source::new(args.db.as_deref(), view)?;
+    let head = |out: &mut dyn Write| match args.format {
+        Format::Text => writeln!(
             out,
             "{:<28} {:<12} {:>14} {:>7}  LEDGER TIME",
             "ORDER", "ACTION", "CENTS", "EFFECTS"
-        )?;
-    }
-    each(&reader, |row: &BalanceRow| match args.format {
+        ),
+        Format::Json => Ok(()),
+    };
+    source.each(out, head, |out, row: &BalanceRow| match args.format {
         Format::Json => json_line(out, row),
         Format::Text => writeln!(
             out,
@@ -72,16 +65,21 @@ pub(super) fn show(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandEr
     Ok(DONE)
 }
 
-pub(super) fn attempts(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    let reader = existing(&args.db)?;
-    if args.format == Format::Text {
-        writeln!(
+pub(super) fn attempts(
+    args: &ReadArgs,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
+    let source = Source::new(args.db.as_deref(), view)?;
+    let head = |out: &mut dyn Write| match args.format {
+        Format::Text => writeln!(
             out,
             "{:>5} {:<10} {:<28} {:<12} {:>14} {:<16} {:<36} LEDGER TIME",
             "SEQ", "OUTCOME", "ORDER", "ACTION", "CENTS", "MODE", "WORKFLOW UID"
-        )?;
-    }
-    each(&reader, |row: &AttemptRow| match args.format {
+        ),
+        Format::Json => Ok(()),
+    };
+    source.each(out, head, |out, row: &AttemptRow| match args.format {
         Format::Json => json_line(out, row),
         Format::Text => writeln!(
             out,
@@ -99,34 +97,21 @@ pub(super) fn attempts(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, Comma
     Ok(DONE)
 }
 
-/// Calls `print` for every row, a page at a time.
-fn each<T: Table>(
-    reader: &Reader,
-    mut print: impl FnMut(&T) -> std::io::Result<()>,
-) -> Result<(), CommandError> {
-    let mut after = 0;
-    loop {
-        let page = reader.page::<T>(after, MAX_PAGE)?;
-        for row in &page.items {
-            print(row)?;
-        }
-        if !page.more {
-            return Ok(());
-        }
-        after = page.next;
-    }
-}
-
-pub(super) fn claims(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    let reader = existing(&args.db)?;
-    if args.format == Format::Text {
-        writeln!(
+pub(super) fn claims(
+    args: &ReadArgs,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
+    let source = Source::new(args.db.as_deref(), view)?;
+    let head = |out: &mut dyn Write| match args.format {
+        Format::Text => writeln!(
             out,
             "{:<28} {:<12} {:>14} {:<11} {:<12} {:<25} DETAIL",
             "ORDER", "ACTION", "CENTS", "STATE", "REFERENCE", "LEDGER TIME"
-        )?;
-    }
-    each(&reader, |row: &ClaimRow| match args.format {
+        ),
+        Format::Json => Ok(()),
+    };
+    source.each(out, head, |out, row: &ClaimRow| match args.format {
         Format::Json => json_line(out, row),
         Format::Text => writeln!(
             out,
@@ -144,7 +129,8 @@ pub(super) fn claims(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, Command
 }
 
 pub(super) fn verify(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    let found = existing(&args.db)?.verify()?;
+    let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
+    let found = existing(db)?.verify()?;
     match args.format {
         Format::Json => json_line(out, &found)?,
         Format::Text => print_verification(&found, out)?,

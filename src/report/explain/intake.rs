@@ -3,9 +3,9 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::json;
 
-use super::{IntakeStep, LogLine};
-use crate::embedded::services::eventsource::Intake;
+use super::{IntakeStep, LogLine, Stop};
 use crate::embedded::services::eventsource::payload;
+use crate::embedded::services::eventsource::{Admission, Intake};
 
 const LOGGER: &str = "argo-events.eventsource";
 
@@ -52,7 +52,7 @@ impl Request {
 /// What became of a request: the event data, or the lines and the advice of its refusal.
 pub(super) enum Taken {
     Data(IntakeStep, Vec<u8>),
-    Refused(IntakeStep, Vec<LogLine>, Vec<String>),
+    Refused(Stop, IntakeStep, Vec<LogLine>, Vec<String>),
 }
 
 /// Takes a request in, in the EventSource's order of checks. The bearer check is left out: no token is known here.
@@ -75,16 +75,39 @@ pub(super) fn take(request: &Request, intake: &Intake) -> Taken {
         Err(refused) => return refused,
     };
     match payload::event_data(&request.headers, &content, &intake.metadata) {
-        Ok(data) => Taken::Data(
-            IntakeStep {
-                status: 200,
-                response: "success".to_owned(),
-            },
-            data,
-        ),
+        Ok(data) => publish(intake, data),
         Err(error) => {
             let line = line("failed to construct the event payload", &error);
             refused(400, &error, vec![line], not_json(request))
+        }
+    }
+}
+
+/// The EventSource's own filter has the last word; the client hears nothing of it.
+fn publish(intake: &Intake, data: Vec<u8>) -> Taken {
+    let step = IntakeStep {
+        status: 200,
+        response: "success".to_owned(),
+    };
+    match intake.admission(&data) {
+        Admission::Admitted => Taken::Data(step, data),
+        Admission::Dropped {
+            expression,
+            level,
+            message,
+            error,
+        } => {
+            let fields: Vec<_> = error.iter().map(|error| ("error", json!(error))).collect();
+            let line = LogLine::new(level, LOGGER, message, &fields);
+            let hint = match error {
+                None => format!(
+                    "the EventSource's `filter.expression` {expression:?} is not true of this event"
+                ),
+                Some(_) => format!(
+                    "correct the EventSource's `filter.expression` {expression:?}: it fails for this event, which drops it"
+                ),
+            };
+            Taken::Refused(Stop::Bus, step, vec![line], vec![hint])
         }
     }
 }
@@ -139,7 +162,7 @@ fn refused(status: u16, response: &str, lines: Vec<LogLine>, hint: String) -> Ta
         status,
         response: response.to_owned(),
     };
-    Taken::Refused(step, lines, vec![hint])
+    Taken::Refused(Stop::Intake, step, lines, vec![hint])
 }
 
 fn line(message: &str, error: &str) -> LogLine {

@@ -12,6 +12,15 @@ const AFTER_VALUE: &[Kind] = &[
     Kind::Separator,
 ];
 
+/// A date or a compiled pattern is followed by no `?`.
+const AFTER_CONSTANT: &[Kind] = &[
+    Kind::Modifier,
+    Kind::Comparator,
+    Kind::LogicalOp,
+    Kind::ClauseClose,
+    Kind::Separator,
+];
+
 /// Says whether `next` may follow `before`.
 pub(super) fn may_follow(before: Kind, next: Kind) -> bool {
     use Kind::*;
@@ -46,7 +55,8 @@ pub(super) fn may_follow(before: Kind, next: Kind) -> bool {
             Ternary,
             Separator,
         ],
-        Numeric | Boolean | String | Time | Pattern | Variable => AFTER_VALUE,
+        Numeric | Boolean | String | Variable => AFTER_VALUE,
+        Time | Pattern => AFTER_CONSTANT,
         Accessor => &[
             Clause,
             Modifier,

@@ -49,6 +49,18 @@ fn texts_do_not_grow_without_bound() {
 }
 
 #[test]
+fn a_date_is_followed_by_no_question_mark() {
+    for text in ["'2014-01-02' ?? 1", "1 > '2014-01-02' ? 1 : 2"] {
+        let error = value(text).unwrap_err().to_string();
+        assert!(
+            error.starts_with("Cannot transition token types from TIME ["),
+            "{error}"
+        );
+    }
+    assert!(value("('2014-01-02') ?? 1").is_ok());
+}
+
+#[test]
 fn odd_ends_are_errors() {
     for text in [
         "a\\", "[a", "'a", "a.", ".", "0x", "a.b.", "(1 +)", "(-)", "1 ? : 2", "[", "\\",

@@ -54,6 +54,16 @@ fn a_bad_pattern_counts_only_when_it_is_reached() {
 }
 
 #[test]
+fn values_are_missed_before_the_template_runs() {
+    let filters = json!({"data": [{"path": "v", "type": "string", "value": [], "template": "{{ upper 1 }}"}]});
+    let decision = judge(filters, "", r#"{"v":"1"}"#);
+    assert_eq!(
+        decision.error.map(|error| error.text).as_deref(),
+        Some("data filter error (no values specified)")
+    );
+}
+
+#[test]
 fn an_error_in_one_group_drops_what_another_passed() {
     let filters =
         json!({"data": [condition("a", "string", &["^1$"])], "time": {"start": "x", "stop": "y"}});

@@ -17,7 +17,7 @@ pub(super) fn install(lua: &Lua, internal: &Table, budget: &Arc<Budget>) -> mlua
     )?;
     internal.raw_set(
         "tonumber",
-        lua.create_function(|_, args: (Value, Value)| to_number(&args))?,
+        lua.create_function(|_, args: MultiValue| to_number(&args))?,
     )?;
     let own = budget.clone();
     internal.raw_set(
@@ -40,17 +40,18 @@ pub(super) fn install(lua: &Lua, internal: &Table, budget: &Arc<Budget>) -> mlua
 }
 
 /// Reads a number as gopher-lua's `tonumber`: text without a point is a whole number only, so `1e2` is none.
-fn to_number((value, base): &(Value, Value)) -> mlua::Result<Option<f64>> {
+fn to_number(args: &MultiValue) -> mlua::Result<Option<f64>> {
+    let Some(value) = args.front() else {
+        return Err(mlua::Error::runtime(
+            "bad argument #1 to 'tonumber' (value expected)",
+        ));
+    };
+    let base = args.get(1).unwrap_or(&Value::Nil);
     if let Some(number) = number(value) {
         return Ok(Some(number));
     }
     let text = match value {
         Value::String(text) => text,
-        Value::Nil => {
-            return Err(mlua::Error::runtime(
-                "bad argument #1 to 'tonumber' (value expected)",
-            ));
-        }
         _ => return Ok(None),
     };
     let Ok(text) = text.to_str() else {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use mlua::{Lua, MultiValue, Table, Value};
 
 use super::budget::{Budget, MAX_TEXT};
-use super::pattern::{Capture, Matcher, PatternError, find_plain};
+use super::pattern::{Capture, Matcher, Pattern, PatternError, find_plain};
 use super::value::{
-    Bytes, Text, bad_argument, change_case, integer_or, number, number_text, type_name, whole,
+    Bytes, Text, bad_argument, change_case, integer_or, number, number_text, whole,
 };
 use crate::sensor::number::parse_float;
 use crate::sensor::printf::{self, Argument};
@@ -83,19 +83,27 @@ fn pattern_error(error: PatternError) -> mlua::Error {
     }
 }
 
-/// Turns Lua's start position, which may count from the end, into an offset.
+/// Steps that reading one byte of a pattern stands for.
+const STEPS_PER_PATTERN_BYTE: usize = 16;
+
+fn compiled(budget: &Budget, pattern: &[u8]) -> mlua::Result<Pattern> {
+    budget.charge(STEPS_PER_PATTERN_BYTE.saturating_mul(pattern.len()))?;
+    Pattern::new(pattern).map_err(pattern_error)
+}
+
+/// Turns Lua's start position, which may count from the end, into an offset; it may lie behind the text.
 fn start_offset(init: i64, length: usize) -> usize {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let from_start = if init < 0 {
-        (length + init).max(0)
+        length.saturating_add(init).max(0)
     } else {
         (init - 1).max(0)
     };
-    usize::try_from(from_start.min(length)).unwrap_or(0)
+    usize::try_from(from_start).unwrap_or(usize::MAX)
 }
 
 fn is_plain(pattern: &[u8]) -> bool {
-    !pattern.iter().any(|c| b"^$*+?.([%-".contains(c))
+    !pattern.iter().any(|c| b"^$*+?.()[%-".contains(c))
 }
 
 fn search(
@@ -110,32 +118,55 @@ fn search(
         Text::argument(pattern, 2, name)?,
     );
     let (text, pattern) = (text.bytes(), pattern.bytes());
+    if kind == Search::Find && pattern.is_empty() {
+        return Ok(MultiValue::from_iter([position(1), position(0)]));
+    }
     let start = start_offset(integer_or(init, 1, 3, name)?, text.len());
+    budget.charge_text(text.len().saturating_sub(start))?;
     let wants_plain = !matches!(plain, Value::Nil | Value::Boolean(false));
     if kind == Search::Find && (wants_plain || is_plain(&pattern)) {
-        budget.charge_text(4 * (text.len() - start + pattern.len()))?;
-        let found = find_plain(&text, &pattern, start);
-        return Ok(match found {
-            Some(at) => MultiValue::from_iter([position(at + 1), position(at + pattern.len())]),
-            None => MultiValue::from_iter([Value::Nil]),
-        });
+        return plainly(budget, &text, &pattern, start, wants_plain);
     }
-    budget.charge_text(text.len() - start)?;
-    // In `gmatch` of Lua 5.1 a `^` is an ordinary character.
-    let anchored = kind != Search::Step && pattern.first() == Some(&b'^');
+    let pattern = compiled(budget, &pattern)?;
     let charge = |steps| budget.charge(steps).is_ok();
-    let mut matcher = Matcher::new(&text, &pattern[usize::from(anchored)..], &charge);
-    for at in start..=text.len() {
+    let mut matcher = Matcher::new(&text, &pattern, &charge);
+    let last = match (pattern.is_anchored(), kind) {
+        // All matches of an anchored pattern are those at the beginning.
+        (true, Search::Step) => 0,
+        (true, _) => start.min(text.len()),
+        (false, _) => text.len(),
+    };
+    for at in start..=last {
         if let Some(end) = matcher.match_at(at).map_err(pattern_error)? {
-            let captures = matcher.captures().map_err(pattern_error)?;
-            return found(lua, kind, &text, (at, end), captures);
-        }
-        if anchored {
-            break;
+            return found(lua, kind, &text, (at, end), &matcher.captures());
         }
     }
-    budget.charge_text(text.len() - start)?;
-    Ok(MultiValue::from_iter([Value::Nil]))
+    Ok(match kind {
+        Search::Match => MultiValue::new(),
+        Search::Find | Search::Step => MultiValue::from_iter([Value::Nil]),
+    })
+}
+
+fn plainly(
+    budget: &Budget,
+    text: &[u8],
+    wanted: &[u8],
+    start: usize,
+    asked: bool,
+) -> mlua::Result<MultiValue> {
+    if start > text.len() {
+        // Upstream cuts the text there, and fails.
+        return if asked {
+            Err(mlua::Error::runtime("slice bounds out of range"))
+        } else {
+            Ok(MultiValue::from_iter([Value::Nil]))
+        };
+    }
+    budget.charge_text(3 * (text.len() - start + wanted.len()))?;
+    Ok(match find_plain(text, wanted, start) {
+        Some(at) => MultiValue::from_iter([position(at + 1), position(at + wanted.len())]),
+        None => MultiValue::from_iter([Value::Nil]),
+    })
 }
 
 fn found(
@@ -167,7 +198,7 @@ fn position(at: usize) -> Value {
 fn capture_value(lua: &Lua, text: &[u8], capture: Capture) -> mlua::Result<Value> {
     match capture {
         Capture::Span(start, end) => Ok(Value::String(lua.create_string(&text[start..end])?)),
-        Capture::Position(at) | Capture::Open(at) => Ok(position(at + 1)),
+        Capture::Position(at) => Ok(position(at + 1)),
     }
 }
 
@@ -182,35 +213,38 @@ fn gsub(
     );
     let with = Replacement::argument(with)?;
     let (text, pattern) = (text.bytes(), pattern.bytes());
-    let limit = usize::try_from(integer_or(limit, i64::MAX, 4, "gsub")?).unwrap_or(0);
-    let anchored = pattern.first() == Some(&b'^');
+    let limit = usize::try_from(integer_or(limit, -1, 4, "gsub")?).ok();
+    let pattern = compiled(budget, &pattern)?;
     let charge = |steps| budget.charge(steps).is_ok();
-    let mut matcher = Matcher::new(&text, &pattern[usize::from(anchored)..], &charge);
-    let (mut out, mut at, mut count) = (Vec::with_capacity(text.len()), 0, 0);
-    while count < limit {
+    let mut matcher = Matcher::new(&text, &pattern, &charge);
+    let (mut out, mut done, mut at, mut count) = (Vec::with_capacity(text.len()), 0, 0, 0);
+    while at <= text.len() {
         budget.charge(1)?;
-        let end = matcher.match_at(at).map_err(pattern_error)?;
-        if let Some(end) = end {
+        let start = at;
+        at += 1;
+        if let Some(end) = matcher.match_at(start).map_err(pattern_error)? {
             count += 1;
-            let captures = matcher.captures().map_err(pattern_error)?;
-            with.append(lua, budget, &mut out, &text, (at, end), captures)?;
+            at = at.max(end);
+            out.extend_from_slice(&text[done..start]);
+            done = end;
+            with.append(
+                lua,
+                budget,
+                &mut out,
+                &text,
+                (start, end),
+                &matcher.captures(),
+            )?;
         }
         if out.len() > MAX_TEXT {
             return Err(mlua::Error::runtime("resulting string too large"));
         }
-        match end {
-            Some(end) if end > at => at = end,
-            _ if at < text.len() => {
-                out.push(text[at]);
-                at += 1;
-            }
-            _ => break,
-        }
-        if anchored {
+        // Upstream looks only here, so that a limit of 0 stops nothing once there was a match.
+        if limit == Some(count) || pattern.is_anchored() {
             break;
         }
     }
-    out.extend_from_slice(&text[at..]);
+    out.extend_from_slice(&text[done..]);
     Ok((Value::String(lua.create_string(out)?), count))
 }
 
@@ -225,9 +259,7 @@ impl Replacement {
         match value {
             Value::Table(table) => Ok(Self::Table(table.clone())),
             Value::Function(function) => Ok(Self::Function(function.clone())),
-            Value::String(_) | Value::Integer(_) | Value::Number(_) => {
-                Ok(Self::Text(Text::argument(value, 3, "gsub")?))
-            }
+            Value::String(_) => Ok(Self::Text(Text::argument(value, 3, "gsub")?)),
             value => Err(bad_argument(3, "gsub", "string/function/table", value)),
         }
     }
@@ -262,15 +294,12 @@ impl Replacement {
         match &value {
             Value::Nil | Value::Boolean(false) => out.extend_from_slice(&text[start..end]),
             Value::String(text) => out.extend_from_slice(&text.as_bytes()),
-            value => match number(value) {
-                Some(number) => out.extend_from_slice(number_text(number).as_bytes()),
-                None => {
-                    let kind = type_name(value);
-                    return Err(mlua::Error::runtime(format!(
-                        "invalid replacement value (a {kind})"
-                    )));
+            // A value that is neither text nor number is written as nothing.
+            value => {
+                if let Some(number) = number(value) {
+                    out.extend_from_slice(number_text(number).as_bytes());
                 }
-            },
+            }
         }
         Ok(())
     }
@@ -296,16 +325,18 @@ fn expand(
             b'0' => Some(whole),
             b'1' if captures.is_empty() => Some(whole),
             b'1'..=b'9' => captures.get(usize::from(escaped - b'1')).copied(),
+            b'%' => {
+                out.push(b'%');
+                continue;
+            }
             other => {
-                out.push(*other);
+                out.extend_from_slice(&[b'%', *other]);
                 continue;
             }
         };
         match capture {
             Some(Capture::Span(start, end)) => out.extend_from_slice(&text[start..end]),
-            Some(Capture::Position(at) | Capture::Open(at)) => {
-                out.extend_from_slice((at + 1).to_string().as_bytes())
-            }
+            Some(Capture::Position(at)) => out.extend_from_slice((at + 1).to_string().as_bytes()),
             None => return Err(mlua::Error::runtime("invalid capture index")),
         }
     }

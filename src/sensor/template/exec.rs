@@ -141,10 +141,19 @@ impl<'t> Exec<'t> {
                     .map(|(key, value)| (Value::text(key), value.clone()));
                 self.each(dot, branch, pairs)
             }
+            Value::Int(count) | Value::Int64(count) if branch.pipe.variables.len() > 1 => {
+                let text = format!("can't use {count} to iterate over more than one variable");
+                self.error(pipe_place(&branch.pipe), &branch.pipe, &text)
+            }
             Value::Int(count) => self.each(
                 dot,
                 branch,
-                (0..*count).map(|n| (Value::Int(n), Value::Int(n))),
+                (0..*count).map(|n| (Value::Nil, Value::Int(n))),
+            ),
+            Value::Int64(count) => self.each(
+                dot,
+                branch,
+                (0..*count).map(|n| (Value::Nil, Value::Int64(n))),
             ),
             Value::Nil => self.list(dot, &branch.otherwise),
             other => {
@@ -309,9 +318,19 @@ impl<'t> Exec<'t> {
     }
 
     fn fields(&self, mut value: Value, fields: &[String], operand: &Operand) -> Outcome<Value> {
+        // Below a member that is missing there is nothing; below a null is an error.
+        let mut is_null = false;
         for field in fields {
             value = match &value {
-                Value::Map(map) => map.members.get(field).cloned().unwrap_or(Value::Nil),
+                Value::Map(map) => {
+                    let member = map.members.get(field);
+                    is_null = member == Some(&Value::Nil);
+                    member.cloned().unwrap_or(Value::Nil)
+                }
+                Value::Nil if is_null => {
+                    let text = format!("nil pointer evaluating interface {{}}.{field}");
+                    return self.error(operand.at, operand, &text);
+                }
                 Value::Nil => Value::Nil,
                 _ => {
                     let text = format!("can't evaluate field {field} in type interface {{}}");

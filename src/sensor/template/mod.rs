@@ -2,7 +2,7 @@
 //!
 //! Called from above: [`Template::parse`] and [`Template::render`]. Numbers of JSON are floats, so 1234567 is written
 //! `1.234567e+06` and does not compare with 5: that is what templates do in the field. Functions that read the
-//! environment, look up hosts or make keys do not exist.
+//! environment, look up hosts or make keys are refused by name.
 
 mod exec;
 mod functions;
@@ -31,6 +31,11 @@ pub enum TemplateError {
     /// The text is no template.
     #[error("{0}")]
     Parse(String),
+    /// It calls a function of sprig that eventlab does not have, named here.
+    #[error(
+        "eventlab: the template function {0:?} is not supported; leave it out to judge the rest"
+    )]
+    Outside(String),
     /// It failed on this input.
     #[error("{0}")]
     Execute(String),
@@ -92,7 +97,11 @@ impl Template {
     /// # Errors
     /// [`TemplateError::Execute`], also for output over 4 MiB and for too many steps.
     pub fn render(&self, input: &serde_json::Value) -> Result<String, TemplateError> {
-        let members = BTreeMap::from([("Input".to_string(), Value::from_json(input))]);
+        self.run(Value::from_json(input))
+    }
+
+    fn run(&self, input: Value) -> Result<String, TemplateError> {
+        let members = BTreeMap::from([("Input".to_string(), input)]);
         exec::run(&self.source, &self.parsed, Value::root(members))
     }
 
@@ -103,9 +112,9 @@ impl Template {
     pub fn render_json(&self, input: &[u8]) -> Result<String, TemplateError> {
         // Like Go's decoder, take every byte that is not UTF-8 for U+FFFD.
         let text = String::from_utf8_lossy(input);
-        let input = serde_json::from_str(&text)
-            .map_err(|error| TemplateError::Execute(error.to_string()))?;
-        self.render(&input)
+        let input =
+            Value::parse_json(&text).map_err(|error| TemplateError::Execute(error.to_string()))?;
+        self.run(input)
     }
 
     /// Renders the template with a text as `.Input`.

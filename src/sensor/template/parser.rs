@@ -364,16 +364,8 @@ impl Parser<'_> {
                     self.at -= 1;
                     break;
                 }
-                Some(item) if item.kind == Kind::Pipe => {
-                    self.skip_space();
-                    let ends = self
-                        .peek()
-                        .is_none_or(|item| matches!(item.kind, Kind::Close | Kind::RightParen));
-                    if ends {
-                        return Err(self.error("missing value for command"));
-                    }
-                    break;
-                }
+                // One without a command behind it is passed over.
+                Some(item) if item.kind == Kind::Pipe => break,
                 other => return Err(self.unexpected(other.as_ref(), "operand")),
             }
         }
@@ -447,6 +439,9 @@ impl Parser<'_> {
             }
             Kind::Variable => return Err(self.error(&format!("undefined variable {text:?}"))),
             Kind::Identifier if functions::exists(&text) => OperandKind::Function(text),
+            Kind::Identifier if functions::is_outside(&text) => {
+                return Err(TemplateError::Outside(text));
+            }
             Kind::Identifier => return Err(self.error(&format!("function {text:?} not defined"))),
             Kind::LeftParen => OperandKind::Pipe(Box::new(
                 self.pipe("parenthesized pipeline", Kind::RightParen)?,

@@ -119,6 +119,144 @@ fn functions_follow_sprig() {
 }
 
 #[test]
+fn whole_numbers_of_two_widths_stay_apart() {
+    for (source, want) in [
+        (
+            "{{typeOf (add 1 2)}} {{typeOf (len \"a\")}} {{typeOf (int64 1)}}",
+            "int64 int int64",
+        ),
+        (
+            "{{has (int64 1) (list 1)}} {{eq (int64 1) 1}} {{uniq (list 1 (int64 1))}}",
+            "false true [1 1]",
+        ),
+        (
+            "{{range $e := int64 3}}{{$e}}{{end}} {{slice (list 1 2 3) (add 0 1)}}",
+            "012 [2 3]",
+        ),
+        (
+            "{{duration (int64 61)}} {{duration 61}} {{duration \"61\"}}",
+            "1m1s 0s 1m1s",
+        ),
+        (
+            "{{durationRound (int64 90000000000)}} {{durationRound \"2400h\"}}",
+            "1m 3mo",
+        ),
+    ] {
+        assert_eq!(output(source), want, "{source}");
+    }
+    for source in [
+        "{{until (int64 2)}}",
+        "{{trunc (add 1 1) \"abc\"}}",
+        "{{range $i, $e := 2}}x{{end}}",
+    ] {
+        assert!(render(source).is_err(), "{source}");
+    }
+}
+
+#[test]
+fn decimals_are_added_as_decimals() {
+    for (source, want) in [
+        (
+            "{{addf 0.1 0.2}} {{subf 0.3 0.1}} {{mulf 1.1 1.1}}",
+            "0.3 0.2 1.21",
+        ),
+        (
+            "{{divf 7 3}} {{divf 1 8}} {{add1f 0.2}}",
+            "2.3333333333333335 0.125 1.2",
+        ),
+        (
+            "{{divf -7 3}} {{divf 2 3}} {{addf 1e300 -1e300}}",
+            "-2.3333333333333335 0.6666666666666667 0",
+        ),
+    ] {
+        assert_eq!(output(source), want, "{source}");
+    }
+    assert!(render("{{divf 1 0}}").is_err());
+}
+
+#[test]
+fn nothing_is_missing_or_null() {
+    let render = |source: &str| {
+        let template = Template::parse(source).unwrap();
+        template.render_json(br#"{"nul":null,"a":1,"dup":1,"dup":2}"#)
+    };
+    for (source, want) in [
+        // Below what is missing there is nothing, and nothing is an empty object to who wants one.
+        (
+            "{{default \"d\" .Input.nope.x.y}} {{hasKey .Input.nope \"a\"}} {{keys .Input.nope | len}}",
+            "d false 0",
+        ),
+        (
+            "{{merge (dict \"a\" 1) .Input.nope}} {{default \"d\" .Input.nul}}",
+            "map[a:1] d",
+        ),
+        (
+            "{{.Input.nope.x | html}} {{list .Input.nul | sortAlpha}}",
+            "&lt;no value&gt; []",
+        ),
+        // Of two members with one name the first counts.
+        ("{{.Input.dup}}", "1"),
+    ] {
+        assert_eq!(render(source).unwrap(), want, "{source}");
+    }
+    for source in [
+        "{{default \"d\" .Input.nul.x}}",
+        "{{set .Input.nope \"a\" 1}}",
+        "{{deepCopy .Input.nul}}",
+    ] {
+        assert!(render(source).is_err(), "{source}");
+    }
+}
+
+#[test]
+fn every_element_is_printed_by_the_verb() {
+    for (source, want) in [
+        (
+            "{{printf \"%d %q %x\" (list 1 \"a\") (list \"b\") (dict \"k\" \"v\")}}",
+            "[1 %!d(string=a)] [\"b\"] map[6b:76]",
+        ),
+        (
+            "{{printf \"%5v|%-3v|%t\" (list 1 2) (dict \"a\" 1) (list true)}}",
+            "[    1     2]|map[a  :1  ]|[true]",
+        ),
+        ("{{printf \"%s\" (list nil)}}", "[<nil>]"),
+    ] {
+        assert_eq!(output(source), want, "{source}");
+    }
+    assert!(render("{{printf \"%999999v\" (until 9999)}}").is_err());
+}
+
+#[test]
+fn texts_are_wrapped_and_encoded_as_in_go() {
+    for (source, want) in [
+        (
+            "{{wrapWith 4 \"|\" \"aaa bb cccccc d\"}}",
+            "aaa|bb|cccc|cc d",
+        ),
+        ("{{wrap 5 \" x y zzzzzzzz a\"}}", "x y\nzzzzzzzz\na"),
+        (
+            "{{b32enc \"order\"}} {{b32enc \"a\" | b32dec}} {{b32dec \"a\"}}",
+            "N5ZGIZLS a illegal base32 data at input byte 0",
+        ),
+        (
+            "{{sha1sum \"a\"}}",
+            "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8",
+        ),
+        (
+            "{{abbrevboth 5 10 \"1234 5678 9123\"}} {{abbrev 5 \"order\"}}",
+            "...5678... order",
+        ),
+        ("{{mustFirst (list 1 2)}} {{1 |}}", "1 1"),
+        (
+            "{{len (randAlphaNum 5)}} {{len uuidv4}} {{randInt 3 4}}",
+            "5 36 3",
+        ),
+    ] {
+        assert_eq!(output(source), want, "{source}");
+    }
+}
+
+#[test]
 fn mistakes_have_gos_texts() {
     let error = |source: &str| render(source).unwrap_err().to_string();
     assert_eq!(
@@ -138,9 +276,16 @@ fn mistakes_have_gos_texts() {
         "template: param:1:3: executing \"param\" at <regexFind \"(\" \"a\">: error calling regexFind: error parsing regexp: missing closing ): `(`"
     );
     assert_eq!(
-        error("\n{{ env \"HOME\" }}"),
-        "template: param:2: function \"env\" not defined"
+        error("\n{{ nope }}"),
+        "template: param:2: function \"nope\" not defined"
     );
+    for name in ["env", "genCA", "urlParse"] {
+        let said = error(&format!("{{{{ {name} \"HOME\" }}}}"));
+        assert!(
+            said.starts_with("eventlab: ") && said.contains(name),
+            "{said}"
+        );
+    }
     for source in [
         "{{if true}}",
         "{{else}}",
@@ -154,7 +299,6 @@ fn mistakes_have_gos_texts() {
         "{{template}}",
         "{{define \"a\"}}",
         "{{|}}",
-        "{{.Input | }}",
         "{{'ab'}}",
         "{{1x}}",
     ] {

@@ -1,8 +1,10 @@
 //! Values of templates: whole numbers and floats stay apart, as they do in Go.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::limits::TooLarge;
 use crate::sensor::layout::Moment;
@@ -15,6 +17,8 @@ pub(super) enum Value {
     Nil,
     Bool(bool),
     Int(i64),
+    /// What arithmetic gives: it is not equal to an `Int` in a list, and no count.
+    Int64(i64),
     Float(f64),
     Text(Arc<str>),
     List(Arc<List>),
@@ -36,6 +40,65 @@ pub(super) struct Map {
     pub members: BTreeMap<String, Value>,
     weight: usize,
     depth: usize,
+}
+
+/// JSON as [`Value::parse_json`] reads it.
+struct Document(Value);
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DocumentVisitor).map(Self)
+    }
+}
+
+struct DocumentVisitor;
+
+impl<'de> Visitor<'de> for DocumentVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Nil)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Float(value as f64))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Float(value as f64))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Document(item)) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Value::List(Arc::new(List::new(items))))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut members = BTreeMap::new();
+        while let Some((key, Document(value))) = access.next_entry::<String, _>()? {
+            members.entry(key).or_insert(value);
+        }
+        Ok(Value::root(members))
+    }
 }
 
 /// Parts of one value that a template may make.
@@ -71,6 +134,14 @@ impl Value {
     /// Makes the object that a template starts from, however large the data is.
     pub fn root(members: BTreeMap<String, Value>) -> Self {
         Self::Map(Arc::new(Map::new(members)))
+    }
+
+    /// Reads JSON text as gjson does: numbers are floats, and of members with one name the first counts.
+    ///
+    /// # Errors
+    /// Text that is not JSON, or nests deeper than 128 levels.
+    pub fn parse_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<Document>(text).map(|document| document.0)
     }
 
     /// Turns JSON into a value, whose numbers are floats; what nests deeper than 100 levels becomes nil.
@@ -121,7 +192,7 @@ impl Value {
         match self {
             Self::Nil => false,
             Self::Bool(value) => *value,
-            Self::Int(value) => *value != 0,
+            Self::Int(value) | Self::Int64(value) => *value != 0,
             Self::Float(value) => *value != 0.0,
             Self::Text(text) => !text.is_empty(),
             Self::List(list) => !list.items.is_empty(),
@@ -136,6 +207,7 @@ impl Value {
             Self::Nil => "<nil>",
             Self::Bool(_) => "bool",
             Self::Int(_) => "int",
+            Self::Int64(_) => "int64",
             Self::Float(_) => "float64",
             Self::Text(_) => "string",
             Self::List(_) => "[]interface {}",
@@ -168,7 +240,7 @@ impl Value {
             Self::Bool(value) => {
                 let _ = write!(out, "{value}");
             }
-            Self::Int(value) => {
+            Self::Int(value) | Self::Int64(value) => {
                 let _ = write!(out, "{value}");
             }
             Self::Float(value) => out.push_str(&format_general(*value)),
@@ -200,9 +272,17 @@ impl Value {
             Self::Nil => Argument::Nil,
             Self::Bool(value) => Argument::Bool(*value),
             Self::Int(value) => Argument::Int(*value, "int"),
+            Self::Int64(value) => Argument::Int(*value, "int64"),
             Self::Float(value) => Argument::Float(*value),
             Self::Text(text) => Argument::Text(text.as_bytes().into()),
-            other => Argument::Other(other.type_name(), other.display()),
+            Self::List(list) => Argument::List(list.items.iter().map(Self::argument).collect()),
+            Self::Map(map) => Argument::Map(
+                map.members
+                    .iter()
+                    .map(|(key, value)| (Argument::Text(key.as_bytes().into()), value.argument()))
+                    .collect(),
+            ),
+            Self::Time(moment) => Argument::Other("time.Time", moment.to_go_string()),
         }
     }
 
@@ -213,7 +293,7 @@ impl Value {
             Self::Bool(value) => {
                 let _ = write!(out, "{value}");
             }
-            Self::Int(value) => {
+            Self::Int(value) | Self::Int64(value) => {
                 let _ = write!(out, "{value}");
             }
             Self::Float(value) => out.push_str(&format_json(*value)),

@@ -186,6 +186,16 @@ pub fn read_entries(dir: &Path) -> Result<(Vec<Entry>, Vec<String>), FilesError>
     Ok((contents.entries, notes))
 }
 
+/// Entries of a journal that came from elsewhere, with what was damaged in it, in sentences.
+///
+/// # Errors
+/// The reader fails.
+pub fn parse_entries(reader: impl BufRead) -> io::Result<(Vec<Entry>, Vec<String>)> {
+    let contents = read(reader)?;
+    let notes = contents.notes(false);
+    Ok((contents.entries, notes))
+}
+
 fn read(mut reader: impl BufRead) -> io::Result<Contents> {
     let mut contents = Contents::default();
     let mut line = Vec::new();

@@ -13,13 +13,12 @@ use super::workload::{Failure, SPEC_HASH, Workload, spec_hash};
 use crate::embedded::controllers::runtime::error::is_not_found;
 use crate::embedded::controllers::runtime::objects::{Labels, controller_ref, is_controlled_by};
 use crate::embedded::controllers::runtime::{Next, ObjectKey, Reconcile, ReconcileError, Result};
+use crate::embedded::services::eventsource::expression_objection;
 use crate::kinds;
 
 const FINALIZER: &str = "eventsource-controller";
 const SOURCES: &str = "SourcesProvided";
 const DEPLOYED: &str = "Deployed";
-/// Fields of `spec` that are not kinds of sources.
-const NOT_SOURCES: [&str; 4] = ["eventBusName", "template", "service", "replicas"];
 
 pub(super) struct EventSourceController(pub(super) Arc<Shared>);
 
@@ -191,12 +190,12 @@ fn service(object: &DynamicObject) -> Result<Option<Service>> {
 /// Checks what the real controller checks of webhooks; other kinds of sources do not run here.
 fn validate(object: &DynamicObject) -> std::result::Result<(), String> {
     let spec = object.data["spec"].as_object();
-    let kinds = spec
+    let sources = spec
         .into_iter()
         .flatten()
-        .filter(|(field, _)| !NOT_SOURCES.contains(&field.as_str()));
+        .filter(|(field, _)| kinds::EVENT_TYPES.contains(&field.as_str()));
     let mut names = std::collections::BTreeSet::new();
-    for (kind, events) in kinds {
+    for (kind, events) in sources {
         for (event, source) in events.as_object().into_iter().flatten() {
             if !names.insert(event) {
                 return Err(format!("more than one \"{event}\" found"));
@@ -212,6 +211,13 @@ fn validate(object: &DynamicObject) -> std::result::Result<(), String> {
                 .is_some_and(|port| port.parse::<i64>().is_ok());
             if !filled("endpoint") || !port {
                 return Err(format!("Invalid spec: {} - {event}", object.name_any()));
+            }
+            // Said here rather than by a pod that does not start.
+            if let Some(why) = source["filter"]["expression"]
+                .as_str()
+                .and_then(expression_objection)
+            {
+                return Err(why);
             }
         }
     }
@@ -244,6 +250,22 @@ mod tests {
         assert_eq!(
             webhook(json!({"endpoint": "/orders", "port": "x"})),
             Err("Invalid spec: shop - orders".into())
+        );
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_evaluated_is_refused_and_unknown_fields_are_not_read() {
+        let filter = |expression: &str| {
+            let hook = json!({"endpoint": "/", "port": "1", "filter": {"expression": expression}});
+            validate(&source(
+                json!({"webhook": {"a": hook}, "filter": {"expression": "now()"}}),
+            ))
+        };
+        assert_eq!(filter("body.kind == 'x'"), Ok(()));
+        let refused = filter("now() > 1").expect_err("refused");
+        assert!(
+            refused.starts_with("eventlab: the filter expression"),
+            "{refused}"
         );
     }
 

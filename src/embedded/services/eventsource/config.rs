@@ -6,16 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::environment::StartError;
+use super::expression::Expression;
+use crate::kinds::EVENT_TYPES;
 
-/// Fields of `spec` that are not event types.
-const OTHER_FIELDS: [&str; 6] = [
-    "eventBusName",
-    "template",
-    "service",
-    "replicas",
-    "revisionHistoryLimit",
-    "loggingFields",
-];
 /// Upstream's limit of a request body in bytes.
 pub(super) const DEFAULT_PAYLOAD: u64 = 1 << 20;
 /// Larger limits are held down to this, since the bus takes less anyway.
@@ -52,6 +45,8 @@ pub(super) struct Webhook {
     pub metadata: BTreeMap<String, String>,
     /// Secret name and key of the bearer token.
     pub auth: Option<(String, String)>,
+    /// What must be true of an event before it is published.
+    pub filter: Option<Expression>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -108,7 +103,7 @@ impl EventSource {
             .unwrap_or(&empty);
         for (kind, events) in spec
             .iter()
-            .filter(|(kind, _)| !OTHER_FIELDS.contains(&kind.as_str()))
+            .filter(|(kind, _)| EVENT_TYPES.contains(&kind.as_str()))
         {
             let Some(events) = events.as_object() else {
                 continue;
@@ -157,12 +152,11 @@ fn webhook(event: &str, spec: WebhookSpec) -> Result<Webhook, String> {
         .port
         .parse()
         .map_err(|error| format!("failed to parse server port {}. err: {error}", spec.port))?;
-    if let Some(filter) = spec.filter.filter(|filter| !filter.expression.is_empty()) {
-        return Err(format!(
-            "eventlab: the filter expression {:?} of an EventSource is not supported",
-            filter.expression
-        ));
-    }
+    // Upstream keeps a filter that is there and has no expression, and every event fails at it.
+    let filter = match spec.filter {
+        Some(filter) => Some(Expression::parse(&filter.expression)?),
+        None => None,
+    };
     if spec
         .server_cert_secret
         .is_some_and(|secret| !secret.is_null())
@@ -188,6 +182,7 @@ fn webhook(event: &str, spec: WebhookSpec) -> Result<Webhook, String> {
         max_payload: max_payload.min(MAX_PAYLOAD),
         metadata: spec.metadata.unwrap_or_default(),
         auth: spec.auth_secret.map(|secret| (secret.name, secret.key)),
+        filter,
     })
 }
 
@@ -229,7 +224,7 @@ mod tests {
             "calendar": {"daily": {"schedule": "0 0 * * *"}},
             "webhook": {
                 "a": {"endpoint": "/a", "port": "x"},
-                "b": {"endpoint": "/b", "port": "1", "filter": {"expression": "body.a == 1"}},
+                "b": {"endpoint": "/b", "port": "1", "filter": {"expression": "sum(1..9) > body.a"}},
                 "c": {"port": "1"},
                 "d": {"endpoint": "/d/{id}", "port": "1"},
             },
@@ -241,7 +236,7 @@ mod tests {
             .collect();
         assert_eq!(events, ["daily", "a", "b", "c", "d"]);
         assert!(
-            source.refused[2].reason.contains("body.a == 1"),
+            source.refused[2].reason.contains("`sum`"),
             "{:?}",
             source.refused
         );

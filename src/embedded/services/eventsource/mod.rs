@@ -3,6 +3,7 @@
 //! Called from the node through [`run`]. The object comes in `EVENTSOURCE_OBJECT`, the bus in `EVENTBUS_CONFIG`.
 
 mod config;
+mod expression;
 mod form;
 mod http;
 mod json;
@@ -18,6 +19,7 @@ use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use self::config::{EventSource, Webhook};
+use self::expression::Expression;
 use self::publish::Publisher;
 use self::webhook::Route;
 use super::backoff::Backoff;
@@ -40,6 +42,7 @@ pub struct Intake {
     pub max_payload: u64,
     /// What is added to every event.
     pub metadata: BTreeMap<String, String>,
+    filter: Option<Expression>,
 }
 
 impl Default for Intake {
@@ -49,6 +52,44 @@ impl Default for Intake {
             method: "POST".to_owned(),
             max_payload: config::DEFAULT_PAYLOAD,
             metadata: BTreeMap::new(),
+            filter: None,
+        }
+    }
+}
+
+/// What an EventSource's filter does with an event, and the line that upstream logs of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It goes on to the bus.
+    Admitted,
+    /// It is answered with 200 and goes nowhere.
+    Dropped {
+        /// The filter's expression.
+        expression: String,
+        /// Level, text and error of the line.
+        level: &'static str,
+        message: &'static str,
+        error: Option<String>,
+    },
+}
+
+impl Intake {
+    /// Asks the event's filter, where it has one.
+    #[must_use]
+    pub fn admission(&self, data: &[u8]) -> Admission {
+        let Some(filter) = &self.filter else {
+            return Admission::Admitted;
+        };
+        let (level, message, error) = match filter.admits(data) {
+            Ok(true) => return Admission::Admitted,
+            Ok(false) => ("debug", webhook::FILTERED_LINE, None),
+            Err(error) => ("error", webhook::FILTER_FAILED_LINE, Some(error)),
+        };
+        Admission::Dropped {
+            expression: filter.text().to_owned(),
+            level,
+            message,
+            error,
         }
     }
 }
@@ -70,7 +111,14 @@ pub fn intake(object: &serde_json::Value, event: &str) -> Result<Option<Intake>,
         method: webhook.method,
         max_payload: webhook.max_payload,
         metadata: webhook.metadata,
+        filter: webhook.filter,
     }))
+}
+
+/// Why a filter expression cannot be evaluated here; `None` when it can be.
+#[must_use]
+pub fn expression_objection(text: &str) -> Option<String> {
+    Expression::parse(text).err()
 }
 
 /// Runs the service.

@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, Semaphore};
 use super::super::log::Logger;
 use super::super::metrics::Metric;
 use super::config::Webhook;
+use super::expression::Expression;
 use super::payload;
 use super::publish::Publisher;
 use crate::embedded::node::process::ContainerFiles;
@@ -20,6 +21,9 @@ use crate::embedded::node::process::ContainerFiles;
 const SMALL_BODY: u64 = 64 << 10;
 /// A client that sends no piece of its body for so long is given up.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Upstream's lines of an event that its filter drops.
+pub(super) const FILTERED_LINE: &str = "Filter condition not met, skip dispatching";
+pub(super) const FILTER_FAILED_LINE: &str = "Failed to filter event";
 /// What is still read of a body that is too large, so that the client gets to see the answer.
 const MAX_DRAIN: u64 = 4 << 20;
 
@@ -214,10 +218,13 @@ impl Route {
             self.webhook.event.clone(),
             Arc::clone(&self.turn),
         );
-        let route_log = self.log.clone();
+        let (route_log, filter) = (self.log.clone(), self.webhook.filter.clone());
         let published = tokio::spawn(async move {
             let _turn = turn.lock().await;
             route_log.info("new event received, dispatching it...", &[]);
+            if !admitted(filter, &data, &publisher.log).await {
+                return true;
+            }
             let result = publisher.publish(&event, &data).await;
             if let Err(error) = &result {
                 route_log.error("failed to send event", &[("error", error.as_str().into())]);
@@ -234,6 +241,24 @@ impl Route {
         } else {
             log.error("failed to dispatch the request to the event bus", &[]);
             Reply::new(500, "failed to record event")
+        }
+    }
+}
+
+/// Whether the event goes on. Upstream tells the client nothing of one that does not.
+async fn admitted(filter: Option<Expression>, data: &[u8], log: &Logger) -> bool {
+    let Some(filter) = filter else { return true };
+    let data = data.to_vec();
+    let evaluated = tokio::task::spawn_blocking(move || filter.admits(&data)).await;
+    match evaluated.unwrap_or_else(|error| Err(format!("eventlab: {error}"))) {
+        Ok(true) => true,
+        Ok(false) => {
+            log.debug(FILTERED_LINE, &[]);
+            false
+        }
+        Err(error) => {
+            log.error(FILTER_FAILED_LINE, &[("error", error.into())]);
+            false
         }
     }
 }

@@ -16,10 +16,12 @@ pub(super) const TABLE: &[Function] = &[
     Function("print", 0, None, |_, a| new_text(print(a.all()))),
     Function("println", 0, None, println),
     Function("printf", 1, None, printf),
-    Function("html", 0, None, |_, a| new_text(html(&print(a.all())))),
-    Function("js", 0, None, |_, a| new_text(js(&print(a.all())))),
+    Function("html", 0, None, |_, a| {
+        new_text(html(&print_escaped(a.all())))
+    }),
+    Function("js", 0, None, |_, a| new_text(js(&print_escaped(a.all())))),
     Function("urlquery", 0, None, |_, a| {
-        new_text(url_query(&print(a.all())))
+        new_text(url_query(&print_escaped(a.all())))
     }),
     Function("call", 1, None, |_, a| {
         Err(format!(
@@ -60,8 +62,10 @@ fn index(_: &mut Context, a: &Arguments<'_>) -> Answer {
                 map.members.get(&**key).cloned().unwrap_or(Value::Nil)
             }
             (Value::Map(_), key) => return super::wrong_type("string", key),
-            (Value::List(list), Value::Int(place)) => element(&list.items, *place)?,
-            (Value::Text(text), Value::Int(place)) => {
+            (Value::List(list), Value::Int(place) | Value::Int64(place)) => {
+                element(&list.items, *place)?
+            }
+            (Value::Text(text), Value::Int(place) | Value::Int64(place)) => {
                 let bytes: Vec<Value> = text
                     .bytes()
                     .map(|byte| Value::Int(i64::from(byte)))
@@ -102,6 +106,18 @@ fn print(values: &[Value]) -> String {
         out.push_str(&value.display());
     }
     out
+}
+
+/// As [`print`] for the functions that escape: they write a nil as a template does.
+fn print_escaped(values: &[Value]) -> String {
+    let shown: Vec<Value> = values
+        .iter()
+        .map(|value| match value {
+            Value::Nil => Value::text("<no value>"),
+            value => value.clone(),
+        })
+        .collect();
+    print(&shown)
 }
 
 fn println(_: &mut Context, a: &Arguments<'_>) -> Answer {
@@ -183,6 +199,7 @@ fn basic_equal(a: &Value, b: &Value) -> Result<bool, String> {
             b.type_name()
         )),
         (Value::Nil, _) | (_, Value::Nil) => Ok(a == b),
+        (Value::Int(a) | Value::Int64(a), Value::Int(b) | Value::Int64(b)) => Ok(a == b),
         _ if a.type_name() != b.type_name() => incompatible(a, b),
         _ => Ok(a == b),
     }
@@ -202,7 +219,7 @@ fn equal(_: &mut Context, a: &Arguments<'_>) -> Answer {
 
 fn order(a: &Arguments<'_>, holds: fn(Ordering) -> bool) -> Answer {
     let order = match (a.any(0), a.any(1)) {
-        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        (Value::Int(a) | Value::Int64(a), Value::Int(b) | Value::Int64(b)) => Some(a.cmp(b)),
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
         (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
         (a, b) if a.type_name() == b.type_name() => {

@@ -30,7 +30,9 @@ pub(super) const TABLE: &[Function] = &[
     }),
     Function("fail", 1, Some(1), |_, a| Err(a.text(0)?.to_string())),
     Function("int", 1, Some(1), |_, a| Ok(Value::Int(to_int(a.any(0))))),
-    Function("int64", 1, Some(1), |_, a| Ok(Value::Int(to_int(a.any(0))))),
+    Function("int64", 1, Some(1), |_, a| {
+        Ok(Value::Int64(to_int(a.any(0))))
+    }),
     Function("float64", 1, Some(1), |_, a| {
         Ok(Value::Float(to_float(a.any(0))))
     }),
@@ -39,7 +41,7 @@ pub(super) const TABLE: &[Function] = &[
     }),
     Function("toDecimal", 1, Some(1), |_, a| {
         let octal = i64::from_str_radix(a.any(0).display().trim(), 8);
-        Ok(Value::Int(octal.unwrap_or(0)))
+        Ok(Value::Int64(octal.unwrap_or(0)))
     }),
     Function("typeOf", 1, Some(1), |_, a| new_text(a.any(0).type_name())),
     Function("typeIs", 2, Some(2), |_, a| {
@@ -64,7 +66,7 @@ pub(super) const TABLE: &[Function] = &[
 /// The whole number that sprig makes of a value: 0 where there is none.
 pub(super) fn to_int(value: &Value) -> i64 {
     match value {
-        Value::Int(value) => *value,
+        Value::Int(value) | Value::Int64(value) => *value,
         Value::Float(value) => *value as i64,
         Value::Bool(value) => i64::from(*value),
         Value::Text(text) => integer(text),
@@ -101,7 +103,7 @@ fn integer(text: &str) -> i64 {
 /// The float that sprig makes of a value: 0 where there is none.
 pub(super) fn to_float(value: &Value) -> f64 {
     match value {
-        Value::Int(value) => *value as f64,
+        Value::Int(value) | Value::Int64(value) => *value as f64,
         Value::Float(value) => *value,
         Value::Bool(value) => f64::from(u8::from(*value)),
         Value::Text(text) => parse_float(text.as_bytes())

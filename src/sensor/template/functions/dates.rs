@@ -50,11 +50,31 @@ pub(super) const TABLE: &[Function] = &[
         Value::Time(moment) => new_text(instant(moment).as_second().to_string()),
         other => super::wrong_type("time.Time", other),
     }),
+    Function("mustDateModify", 2, Some(2), must_modify_date),
+    Function("must_date_modify", 2, Some(2), must_modify_date),
+    Function("ago", 1, Some(1), |_, a| {
+        let since = Timestamp::now().duration_since(instant(&time_of(a.any(0))));
+        // Half a second and more is a second.
+        let seconds = (since + SignedDuration::from_millis(500)).as_secs();
+        new_text(duration(seconds))
+    }),
+    Function("durationRound", 1, Some(1), |_, a| {
+        new_text(rounded_duration(match a.any(0) {
+            Value::Text(text) => nanoseconds(text).unwrap_or(0),
+            Value::Int64(nanoseconds) => *nanoseconds,
+            Value::Time(moment) => {
+                let since = Timestamp::now().duration_since(instant(moment));
+                i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+            }
+            _ => 0,
+        }))
+    }),
     Function("dateModify", 2, Some(2), modified_date),
     Function("date_modify", 2, Some(2), modified_date),
     Function("duration", 1, Some(1), |_, a| {
-        // A number is no text of seconds to sprig, and gives nothing.
+        // An `int` is neither text nor seconds to sprig, and gives nothing.
         let seconds = match a.any(0) {
+            Value::Int64(seconds) => *seconds,
             Value::Text(text) => text.parse().unwrap_or(0),
             _ => 0,
         };
@@ -97,7 +117,7 @@ fn zero() -> Value {
 fn time_of(value: &Value) -> Moment {
     match value {
         Value::Time(moment) => (**moment).clone(),
-        Value::Int(_) => {
+        Value::Int(_) | Value::Int64(_) => {
             let instant = Timestamp::from_second(to_int(value)).unwrap_or(Timestamp::UNIX_EPOCH);
             moment(instant, &TimeZone::UTC, "UTC")
         }
@@ -121,6 +141,32 @@ fn parsed(a: &Arguments<'_>) -> Result<Option<Value>, String> {
             ..moment
         }))
     }))
+}
+
+fn must_modify_date(context: &mut super::Context, a: &Arguments<'_>) -> Answer {
+    let change = a.text(0)?;
+    if nanoseconds(change).is_none() {
+        return Err(format!("time: invalid duration {change:?}"));
+    }
+    modified_date(context, a)
+}
+
+/// The largest unit alone; a year has 365 days and a month 30.
+fn rounded_duration(nanoseconds: i64) -> String {
+    let length = nanoseconds.unsigned_abs();
+    const SECOND: u64 = 1_000_000_000;
+    let units = [
+        (31_536_000 * SECOND, "y"),
+        (2_592_000 * SECOND, "mo"),
+        (86_400 * SECOND, "d"),
+        (3_600 * SECOND, "h"),
+        (60 * SECOND, "m"),
+        (SECOND, "s"),
+    ];
+    units.iter().find(|(size, _)| length > *size).map_or_else(
+        || "0s".to_owned(),
+        |(size, unit)| format!("{}{unit}", length / size),
+    )
 }
 
 fn modified_date(_: &mut super::Context, a: &Arguments<'_>) -> Answer {

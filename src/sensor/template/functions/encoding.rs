@@ -28,6 +28,20 @@ pub(super) const TABLE: &[Function] = &[
         new_text(STANDARD.encode(a.text(0)?))
     }),
     Function("b64dec", 1, Some(1), |_, a| b64dec(a.text(0)?)),
+    Function("b32enc", 1, Some(1), |_, a| {
+        new_text(base32(a.text(0)?.as_bytes()))
+    }),
+    Function("b32dec", 1, Some(1), |_, a| match from_base32(a.text(0)?) {
+        Ok(bytes) => new_bytes(&bytes),
+        Err(at) => new_text(format!("illegal base32 data at input byte {at}")),
+    }),
+    Function("sha1sum", 1, Some(1), |_, a| {
+        let digest = ring::digest::digest(
+            &ring::digest::SHA1_FOR_LEGACY_USE_ONLY,
+            a.text(0)?.as_bytes(),
+        );
+        new_text(hexadecimal(digest.as_ref()))
+    }),
     Function("sha256sum", 1, Some(1), |_, a| {
         new_text(hexadecimal(&Sha256::digest(a.text(0)?)))
     }),
@@ -74,6 +88,57 @@ fn illegal_byte(text: &str) -> usize {
         Some(at) => at + 1,
         None => text.len() - text.len() % 4,
     }
+}
+
+const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// Encodes by RFC 4648, section 6.
+fn base32(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(5) * 8);
+    for group in bytes.chunks(5) {
+        let mut word = [0; 8];
+        word[3..3 + group.len()].copy_from_slice(group);
+        let bits = u64::from_be_bytes(word);
+        let used = (group.len() * 8).div_ceil(5);
+        for place in 0..8 {
+            let index = (bits >> (35 - 5 * place)) & 31;
+            out.push(match place < used {
+                true => BASE32[index as usize].into(),
+                false => '=',
+            });
+        }
+    }
+    out
+}
+
+/// Decodes by RFC 4648, section 6; an error is the place where Go's decoder stops.
+fn from_base32(text: &str) -> Result<Vec<u8>, usize> {
+    let text: Vec<u8> = text
+        .bytes()
+        .filter(|c| !matches!(c, b'\r' | b'\n'))
+        .collect();
+    let mut out = Vec::with_capacity(text.len() * 5 / 8);
+    for (group, part) in text.chunks(8).enumerate() {
+        let digits = part.iter().position(|c| *c == b'=').unwrap_or(part.len());
+        let start = group * 8;
+        let mut bits = 0u64;
+        for (place, c) in part[..digits].iter().enumerate() {
+            let Some(value) = BASE32.iter().position(|digit| digit == c) else {
+                return Err(start + place);
+            };
+            bits |= (value as u64) << (35 - 5 * place);
+        }
+        let padded = part.len() == 8 && part[digits..].iter().all(|c| *c == b'=');
+        let is_last = start + part.len() == text.len();
+        if part.len() < 8 {
+            return Err(text.len());
+        }
+        if !padded || matches!(digits, 0 | 1 | 3 | 6) || (digits < 8 && !is_last) {
+            return Err(start + digits);
+        }
+        out.extend_from_slice(&bits.to_be_bytes()[3..3 + digits * 5 / 8]);
+    }
+    Ok(out)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

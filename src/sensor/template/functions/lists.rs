@@ -1,6 +1,7 @@
 //! Lists.
 
 use super::builtins::part;
+use super::conversions::to_int;
 use super::{Answer, Arguments, Context, Function, new_list};
 use crate::sensor::template::limits::TooLarge;
 use crate::sensor::template::value::Value;
@@ -130,10 +131,10 @@ fn slice(_: &mut Context, a: &Arguments<'_>) -> Answer {
         ));
     };
     let place = |at: usize, default: usize| match a.len() > at {
-        true => a.int(at).map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
-        false => Ok(default),
+        true => usize::try_from(to_int(a.any(at))).unwrap_or(usize::MAX),
+        false => default,
     };
-    part(&list.items, place(1, 0)?, place(2, list.items.len())?)
+    part(&list.items, place(1, 0), place(2, list.items.len()))
 }
 
 fn range(start: i64, stop: i64, step: i64) -> Result<Vec<i64>, String> {

@@ -12,6 +12,9 @@ pub(super) const TABLE: &[Function] = &[
         None => super::new_text(""),
     }),
     Function("set", 3, Some(3), |_, a| {
+        if a.any(0) == &Value::Nil {
+            return Err("assignment to entry in nil map".to_string());
+        }
         let mut members = a.map(0)?.clone();
         members.insert(a.text(1)?.to_string(), a.any(2).clone());
         new_map(members)
@@ -46,7 +49,10 @@ pub(super) const TABLE: &[Function] = &[
     Function("omit", 1, None, |_, a| chosen(a, false)),
     Function("merge", 1, None, |_, a| merged(a, false)),
     Function("mergeOverwrite", 1, None, |_, a| merged(a, true)),
-    Function("deepCopy", 1, Some(1), |_, a| Ok(a.any(0).clone())),
+    Function("deepCopy", 1, Some(1), |_, a| match a.any(0) {
+        Value::Nil => Err("reflect: call of reflect.Value.Type on zero Value".to_string()),
+        value => Ok(value.clone()),
+    }),
     Function("dig", 3, None, dig),
 ];
 
@@ -106,6 +112,9 @@ fn merge_into(
 /// Goes down the keys: `dig "a" "b" DEFAULT MAP`.
 fn dig(_: &mut Context, a: &Arguments<'_>) -> Answer {
     let last = a.len() - 1;
+    if a.any(last) == &Value::Nil {
+        return super::wrong_type("map[string]interface {}", a.any(last));
+    }
     let mut members = a.map(last)?;
     for place in 0..last - 1 {
         let value = match members.get(a.text(place)?) {

@@ -1,25 +1,28 @@
 //! Arithmetic: whole numbers by default, floats in the functions that end in `f`.
 
 use super::conversions::{to_float, to_int};
-use super::{Answer, Arguments, Function};
+use super::decimal::Decimal;
+use super::{Answer, Arguments, Context, Function};
 use crate::sensor::template::value::Value;
 
 pub(super) const TABLE: &[Function] = &[
     Function("add1", 1, Some(1), |_, a| {
-        Ok(Value::Int(to_int(a.any(0)).wrapping_add(1)))
+        Ok(Value::Int64(to_int(a.any(0)).wrapping_add(1)))
     }),
     Function("add", 0, None, |_, a| {
-        Ok(Value::Int(
+        Ok(Value::Int64(
             a.all()
                 .iter()
                 .fold(0i64, |sum, n| sum.wrapping_add(to_int(n))),
         ))
     }),
     Function("sub", 2, Some(2), |_, a| {
-        Ok(Value::Int(to_int(a.any(0)).wrapping_sub(to_int(a.any(1)))))
+        Ok(Value::Int64(
+            to_int(a.any(0)).wrapping_sub(to_int(a.any(1))),
+        ))
     }),
     Function("mul", 1, None, |_, a| {
-        Ok(Value::Int(
+        Ok(Value::Int64(
             a.all()
                 .iter()
                 .fold(1i64, |product, n| product.wrapping_mul(to_int(n))),
@@ -28,23 +31,33 @@ pub(super) const TABLE: &[Function] = &[
     Function("div", 2, Some(2), |_, a| divided(a, i64::checked_div)),
     Function("mod", 2, Some(2), |_, a| divided(a, i64::checked_rem)),
     Function("max", 1, None, |_, a| {
-        Ok(Value::Int(a.all().iter().map(to_int).max().unwrap_or(0)))
+        Ok(Value::Int64(a.all().iter().map(to_int).max().unwrap_or(0)))
     }),
     Function("biggest", 1, None, |_, a| {
-        Ok(Value::Int(a.all().iter().map(to_int).max().unwrap_or(0)))
+        Ok(Value::Int64(a.all().iter().map(to_int).max().unwrap_or(0)))
     }),
     Function("min", 1, None, |_, a| {
-        Ok(Value::Int(a.all().iter().map(to_int).min().unwrap_or(0)))
+        Ok(Value::Int64(a.all().iter().map(to_int).min().unwrap_or(0)))
     }),
     Function("maxf", 1, None, |_, a| folded(a, f64::max)),
     Function("minf", 1, None, |_, a| folded(a, f64::min)),
-    Function("add1f", 1, Some(1), |_, a| {
-        Ok(Value::Float(to_float(a.any(0)) + 1.0))
+    Function("add1f", 1, Some(1), |context, a| {
+        decimal(context, &[a.any(0).clone(), Value::Float(1.0)], |a, b| {
+            Some(a.add(b))
+        })
     }),
-    Function("addf", 1, None, |_, a| folded(a, |a, b| a + b)),
-    Function("subf", 1, None, |_, a| folded(a, |a, b| a - b)),
-    Function("mulf", 1, None, |_, a| folded(a, |a, b| a * b)),
-    Function("divf", 1, None, |_, a| folded(a, |a, b| a / b)),
+    Function("addf", 1, None, |context, a| {
+        decimal(context, a.all(), |a, b| Some(a.add(b)))
+    }),
+    Function("subf", 1, None, |context, a| {
+        decimal(context, a.all(), |a, b| Some(a.sub(b)))
+    }),
+    Function("mulf", 1, None, |context, a| {
+        decimal(context, a.all(), |a, b| Some(a.mul(b)))
+    }),
+    Function("divf", 1, None, |context, a| {
+        decimal(context, a.all(), Decimal::div)
+    }),
     Function("ceil", 1, Some(1), |_, a| {
         Ok(Value::Float(to_float(a.any(0)).ceil()))
     }),
@@ -63,12 +76,34 @@ fn divided(a: &Arguments<'_>, divide: fn(i64, i64) -> Option<i64>) -> Answer {
         return Err("runtime error: integer divide by zero".to_string());
     }
     // The one overflow gives back what it divides.
-    Ok(Value::Int(divide(value, by).unwrap_or(value)))
+    Ok(Value::Int64(divide(value, by).unwrap_or(value)))
 }
 
 fn folded(a: &Arguments<'_>, fold: fn(f64, f64) -> f64) -> Answer {
     let value = a.all().iter().map(to_float).reduce(fold).unwrap_or(0.0);
     Ok(Value::Float(value))
+}
+
+type Calculate = fn(&Decimal, &Decimal) -> Option<Decimal>;
+
+/// Folds over decimals, whose digits grow with every operand.
+fn decimal(context: &mut Context, values: &[Value], calculate: Calculate) -> Answer {
+    let read = |value: &Value| {
+        let value = to_float(value);
+        Decimal::from_float(value).ok_or_else(|| format!("Cannot create a Decimal from {value}"))
+    };
+    context
+        .steps
+        .take(values.len().saturating_mul(values.len()))?;
+    let mut values = values.iter();
+    let mut result = match values.next() {
+        Some(first) => read(first)?,
+        None => return Ok(Value::Float(0.0)),
+    };
+    for value in values {
+        result = calculate(&result, &read(value)?).ok_or("decimal division by 0")?;
+    }
+    Ok(Value::Float(result.to_float()))
 }
 
 fn round(value: f64, places: i64, half: f64) -> f64 {

@@ -3,12 +3,14 @@
 mod builtins;
 mod conversions;
 mod dates;
+mod decimal;
 mod encoding;
 mod lists;
 mod maps;
 mod math;
 mod paths;
 mod patterns;
+mod random;
 mod strings;
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,13 +26,15 @@ pub(super) struct Context {
     pub patterns: HashMap<String, Regex>,
 }
 
+static EMPTY: BTreeMap<String, Value> = BTreeMap::new();
+
 type Answer = Result<Value, String>;
 type Call = fn(&mut Context, &Arguments<'_>) -> Answer;
 
 /// A function: least and most arguments, `None` for any number, and what it does.
 struct Function(&'static str, usize, Option<usize>, Call);
 
-const FAMILIES: [&[Function]; 10] = [
+const FAMILIES: [&[Function]; 11] = [
     // Sprig's functions stand in front of those of the language with the same name.
     strings::TABLE,
     lists::TABLE,
@@ -41,19 +45,76 @@ const FAMILIES: [&[Function]; 10] = [
     patterns::TABLE,
     dates::TABLE,
     paths::TABLE,
+    random::TABLE,
     builtins::TABLE,
 ];
 
+/// Functions with a `must` form that does the same: in a template a panic of the plain one is an error too.
+const WITH_MUST: [&str; 15] = [
+    "append",
+    "chunk",
+    "compact",
+    "deepCopy",
+    "first",
+    "has",
+    "initial",
+    "last",
+    "merge",
+    "mergeOverwrite",
+    "prepend",
+    "rest",
+    "reverse",
+    "slice",
+    "uniq",
+];
+
+/// Functions of sprig that read the environment, look up hosts, or make and use keys.
+const OUTSIDE: [&str; 18] = [
+    "bcrypt",
+    "buildCustomCert",
+    "decryptAES",
+    "derivePassword",
+    "encryptAES",
+    "env",
+    "expandenv",
+    "genCA",
+    "genCAWithKey",
+    "genPrivateKey",
+    "genSelfSignedCert",
+    "genSelfSignedCertWithKey",
+    "genSignedCert",
+    "genSignedCertWithKey",
+    "getHostByName",
+    "htpasswd",
+    "urlJoin",
+    "urlParse",
+];
+
 fn find(name: &str) -> Option<&'static Function> {
-    FAMILIES
-        .iter()
-        .flat_map(|family| family.iter())
-        .find(|function| function.0 == name)
+    let plain = || {
+        let name = name.strip_prefix("must")?;
+        WITH_MUST.iter().copied().chain(["without"]).find(|plain| {
+            plain.get(1..) == name.get(1..)
+                && plain.get(..1).map(str::to_uppercase).as_deref() == name.get(..1)
+        })
+    };
+    let named = |name: &str| {
+        FAMILIES
+            .iter()
+            .flat_map(|family| family.iter())
+            .find(|function| function.0 == name)
+    };
+    named(name).or_else(|| named(plain()?))
 }
 
 /// Says whether there is a function of that name.
 pub(super) fn exists(name: &str) -> bool {
     matches!(name, "and" | "or") || find(name).is_some()
+}
+
+/// Says whether upstream has a function of that name and eventlab has none.
+pub(super) fn is_outside(name: &str) -> bool {
+    OUTSIDE.contains(&name)
 }
 
 /// All names, for tests that try every function.
@@ -138,9 +199,11 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// An object; nothing stands for an empty one, as Go passes it.
     fn map(&self, place: usize) -> Result<&'a BTreeMap<String, Value>, String> {
         match self.any(place) {
             Value::Map(map) => Ok(&map.members),
+            Value::Nil => Ok(&EMPTY),
             other => wrong_type("map[string]interface {}", other),
         }
     }

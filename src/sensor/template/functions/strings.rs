@@ -53,7 +53,18 @@ pub(super) const TABLE: &[Function] = &[
     Function("repeat", 2, Some(2), repeat),
     Function("substr", 3, Some(3), substr),
     Function("trunc", 2, Some(2), trunc),
-    Function("abbrev", 2, Some(2), abbrev),
+    Function("abbrev", 2, Some(2), |_, a| {
+        let (width, text) = (a.int(0)?, a.text(1)?);
+        new_bytes(&abbreviated(text.as_bytes(), 0, width))
+    }),
+    Function("abbrevboth", 3, Some(3), |_, a| {
+        let (left, width, text) = (a.int(0)?, a.int(1)?, a.text(2)?);
+        if left > 0 && width < 7 {
+            return new_text(text);
+        }
+        new_bytes(&abbreviated(text.as_bytes(), left, width))
+    }),
+    Function("hello", 0, Some(0), |_, _| new_text("Hello!")),
     Function("quote", 0, None, |_, a| {
         new_text(quoted(a, |text| quote(text.as_bytes())))
     }),
@@ -103,10 +114,10 @@ pub(super) const TABLE: &[Function] = &[
         new_text(camel_case(a.text(0)?))
     }),
     Function("wrap", 2, Some(2), |_, a| {
-        new_text(wrap(a.text(1)?, a.int(0)?, "\n"))
+        new_bytes(&wrap(a.text(1)?.as_bytes(), a.int(0)?, "\n", false))
     }),
     Function("wrapWith", 3, Some(3), |_, a| {
-        new_text(wrap(a.text(2)?, a.int(0)?, a.text(1)?))
+        new_bytes(&wrap(a.text(2)?.as_bytes(), a.int(0)?, a.text(1)?, true))
     }),
     Function("split", 2, Some(2), |_, a| {
         numbered(a.text(1)?.split(a.text(0)?))
@@ -136,7 +147,10 @@ pub(super) const TABLE: &[Function] = &[
         }
     }),
     Function("sortAlpha", 1, Some(1), |_, a| {
-        let mut texts = texts_of(a.any(0));
+        let mut texts = match a.any(0) {
+            Value::Nil => vec![text_of(&Value::Nil)],
+            value => texts_of(value),
+        };
         texts.sort_unstable();
         new_list(texts.into_iter().map(Value::text).collect())
     }),
@@ -255,14 +269,24 @@ fn trunc(_: &mut Context, a: &Arguments<'_>) -> Answer {
     })
 }
 
-fn abbrev(_: &mut Context, a: &Arguments<'_>) -> Answer {
-    let (width, text) = (a.int(0)?, a.text(1)?);
+/// Cuts a text to `width` bytes, dots included; `offset` is how much may be left out at the beginning.
+fn abbreviated(text: &[u8], offset: i64, width: i64) -> Vec<u8> {
     let width = usize::try_from(width).unwrap_or(0);
-    if width < 4 || text.chars().count() <= width {
-        return new_text(text);
+    if width < 4 || text.len() <= width {
+        return text.to_vec();
     }
-    let kept: String = text.chars().take(width - 3).collect();
-    new_text(kept + "...")
+    let kept = width - 3;
+    let offset = usize::try_from(offset)
+        .unwrap_or(0)
+        .min(text.len().saturating_sub(kept));
+    if offset <= 4 {
+        return [&text[..kept], b"..."].concat();
+    }
+    if offset + kept < text.len() {
+        let middle = abbreviated(&text[offset..], 0, kept as i64);
+        return [b"...", middle.as_slice()].concat();
+    }
+    [b"...", &text[text.len() - kept..]].concat()
 }
 
 fn quoted(a: &Arguments<'_>, quote: impl Fn(&str) -> String) -> String {
@@ -336,21 +360,37 @@ fn camel_case(text: &str) -> String {
 }
 
 /// Breaks lines at spaces so that they are no wider than asked; a longer word stays whole.
-fn wrap(text: &str, width: i64, new_line: &str) -> String {
+/// Breaks lines at blanks, counting bytes; a word longer than a line is cut only on demand.
+fn wrap(text: &[u8], width: i64, new_line: &str, cut_words: bool) -> Vec<u8> {
     let width = usize::try_from(width).unwrap_or(1).max(1);
-    let mut out = String::with_capacity(text.len());
-    let mut column = 0;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > width {
-            out.push_str(new_line);
-            column = 0;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
+    let new_line = if new_line.is_empty() { "\n" } else { new_line }.as_bytes();
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while rest.len() > width {
+        if rest[0] == b' ' {
+            rest = &rest[1..];
+            continue;
         }
-        out.push_str(word);
-        column += length;
+        let within = rest[..=width].iter().rposition(|c| *c == b' ');
+        let behind = || {
+            let blank = rest[width..].iter().position(|c| *c == b' ');
+            blank.map(|at| width + at)
+        };
+        let (end, skipped) = match within {
+            Some(blank) => (blank, 1),
+            None if cut_words => (width, 0),
+            None => match behind() {
+                Some(blank) => (blank, 1),
+                None => break,
+            },
+        };
+        out.extend_from_slice(&rest[..end]);
+        out.extend_from_slice(new_line);
+        if out.len() > MAX_TEXT {
+            break;
+        }
+        rest = &rest[end + skipped..];
     }
+    out.extend_from_slice(rest);
     out
 }

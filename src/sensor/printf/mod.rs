@@ -3,9 +3,14 @@
 //! From above: [`print`] with a list of [`Argument`]s. A wrong verb is no error in Go: the text says
 //! `%!d(float64=3)`, and so does this.
 
+mod number;
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
-use crate::sensor::number::{format_general, quote};
+use crate::sensor::number::quote;
+use number::{print_float, print_int};
 
 /// A value to print; the type name is what Go shows beside a wrong verb.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +20,10 @@ pub enum Argument<'a> {
     Int(i64, &'static str),
     Float(f64),
     Text(Cow<'a, [u8]>),
+    /// A list, whose elements the verb prints one by one.
+    List(Vec<Argument<'a>>),
+    /// An object with its keys in order.
+    Map(Vec<(Argument<'a>, Argument<'a>)>),
     /// A value with a text of its own, such as a list.
     Other(&'static str, String),
 }
@@ -39,6 +48,7 @@ pub fn print(format: &[u8], arguments: &[Argument<'_>], limit: usize) -> Result<
         next: 0,
         reordered: false,
         out: Vec::new(),
+        limit,
     };
     while printer.at < format.len() {
         printer.directive();
@@ -62,6 +72,8 @@ struct Spec {
     zero: bool,
     width: Option<usize>,
     precision: Option<usize>,
+    /// Where printing the elements of a list or object stops.
+    limit: usize,
 }
 
 struct Printer<'a> {
@@ -71,6 +83,7 @@ struct Printer<'a> {
     next: usize,
     reordered: bool,
     out: Vec<u8>,
+    limit: usize,
 }
 
 impl Printer<'_> {
@@ -117,7 +130,10 @@ impl Printer<'_> {
     }
 
     fn flags(&mut self) -> Spec {
-        let mut spec = Spec::default();
+        let mut spec = Spec {
+            limit: self.limit,
+            ..Spec::default()
+        };
         while let Some(flag) = self.peek() {
             match flag {
                 b'+' => spec.plus = true,
@@ -244,6 +260,8 @@ impl Argument<'_> {
             Self::Int(_, name) | Self::Other(name, _) => name,
             Self::Float(_) => "float64",
             Self::Text(_) => "string",
+            Self::List(_) => "[]interface {}",
+            Self::Map(_) => "map[string]interface {}",
         }
     }
 
@@ -281,12 +299,43 @@ impl Argument<'_> {
             Self::Int(value, _) => print_int(out, spec, verb, *value),
             Self::Float(value) => print_float(out, spec, verb, *value),
             Self::Text(value) => print_text(out, spec, verb, value),
+            Self::List(items) => {
+                out.push(b'[');
+                for (place, item) in items.iter().enumerate() {
+                    out.extend_from_slice(if place > 0 { b" " } else { b"" });
+                    item.print_inside(out, spec, verb);
+                }
+                out.push(b']');
+                true
+            }
+            Self::Map(members) => {
+                out.extend_from_slice(b"map[");
+                for (place, (key, value)) in members.iter().enumerate() {
+                    out.extend_from_slice(if place > 0 { b" " } else { b"" });
+                    key.print_inside(out, spec, verb);
+                    out.push(b':');
+                    value.print_inside(out, spec, verb);
+                }
+                out.push(b']');
+                true
+            }
             Self::Other(_, value) => {
                 matches!(verb, 'v' | 's' | 'q') && print_text(out, spec, verb, value.as_bytes())
             }
         };
         if !done {
             self.bad_verb(out, spec, verb);
+        }
+    }
+}
+
+impl Argument<'_> {
+    /// Prints an element: whatever the verb, nothing is `<nil>` there.
+    fn print_inside(&self, out: &mut Vec<u8>, spec: &Spec, verb: char) {
+        match self {
+            Self::Nil => out.extend_from_slice(b"<nil>"),
+            _ if out.len() > spec.limit => {}
+            element => element.print(out, spec, verb),
         }
     }
 }
@@ -365,329 +414,4 @@ fn hexadecimal(spec: &Spec, verb: char, value: &[u8]) -> Vec<u8> {
         });
     }
     digits.into_bytes()
-}
-
-fn print_int(out: &mut Vec<u8>, spec: &Spec, verb: char, value: i64) -> bool {
-    let size = value.unsigned_abs();
-    let (prefix, digits) = match verb {
-        'd' | 'v' => ("", size.to_string()),
-        'b' => ("0b", format!("{size:b}")),
-        'o' => ("0", format!("{size:o}")),
-        'O' => ("0o", format!("{size:o}")),
-        'x' => ("0x", format!("{size:x}")),
-        'X' => ("0X", format!("{size:X}")),
-        'c' => {
-            pad(out, spec, rune(value).to_string().as_bytes());
-            return true;
-        }
-        'q' => {
-            pad(out, spec, quoted_rune(rune(value)).as_bytes());
-            return true;
-        }
-        'U' => {
-            pad(
-                out,
-                &Spec {
-                    zero: false,
-                    ..spec.clone()
-                },
-                format!("U+{value:04X}").as_bytes(),
-            );
-            return true;
-        }
-        _ => return false,
-    };
-    let prefix = if verb == 'O' || (spec.sharp && verb != 'v') {
-        prefix
-    } else {
-        ""
-    };
-    let number = with_sign(spec, value < 0, prefix, &digits);
-    pad(
-        out,
-        &Spec {
-            zero: false,
-            ..spec.clone()
-        },
-        number.as_bytes(),
-    );
-    true
-}
-
-/// Puts sign, prefix and leading zeros before the digits, as precision or zero padding ask for.
-fn with_sign(spec: &Spec, negative: bool, prefix: &str, digits: &str) -> String {
-    if spec.precision == Some(0) && digits == "0" {
-        return String::new();
-    }
-    let sign = match (negative, spec.plus, spec.space) {
-        (true, ..) => "-",
-        (_, true, _) => "+",
-        (_, _, true) => " ",
-        _ => "",
-    };
-    let least = match (spec.precision, spec.width) {
-        (Some(precision), _) => precision,
-        (None, Some(width)) if spec.zero => width.saturating_sub(sign.len()),
-        _ => 0,
-    };
-    let zeros = "0".repeat(least.saturating_sub(digits.len()));
-    format!("{sign}{prefix}{zeros}{digits}")
-}
-
-fn rune(value: i64) -> char {
-    u32::try_from(value)
-        .ok()
-        .and_then(char::from_u32)
-        .unwrap_or(char::REPLACEMENT_CHARACTER)
-}
-
-fn quoted_rune(c: char) -> String {
-    match c {
-        '\'' => "'\\''".to_string(),
-        '"' => "'\"'".to_string(),
-        c => {
-            let quoted = quote(c.to_string().as_bytes());
-            format!("'{}'", quoted.trim_matches('"'))
-        }
-    }
-}
-
-fn print_float(out: &mut Vec<u8>, spec: &Spec, verb: char, value: f64) -> bool {
-    let size = value.abs();
-    let digits = match (verb, spec.precision) {
-        ('v' | 'g' | 'G', None) => format_general(size),
-        ('v' | 'g' | 'G', Some(precision)) => general(size, precision.max(1)),
-        ('e' | 'E', precision) => scientific(size, precision.unwrap_or(6)),
-        ('f' | 'F', precision) => format!("{size:.*}", precision.unwrap_or(6)),
-        _ => return false,
-    };
-    let digits = if matches!(verb, 'E' | 'G') {
-        digits.to_uppercase()
-    } else {
-        digits
-    };
-    if !value.is_finite() {
-        not_finite(out, spec, value);
-        return true;
-    }
-    let number = Spec {
-        precision: None,
-        ..spec.clone()
-    };
-    let signed = with_sign(&number, value.is_sign_negative(), "", &digits);
-    pad(
-        out,
-        &Spec {
-            zero: false,
-            ..number
-        },
-        signed.as_bytes(),
-    );
-    true
-}
-
-fn not_finite(out: &mut Vec<u8>, spec: &Spec, value: f64) {
-    let text = match value {
-        _ if value.is_nan() && spec.plus => "+NaN",
-        _ if value.is_nan() && spec.space => " NaN",
-        _ if value.is_nan() => "NaN",
-        f64::NEG_INFINITY => "-Inf",
-        _ if spec.space && !spec.plus => " Inf",
-        _ => "+Inf",
-    };
-    pad(
-        out,
-        &Spec {
-            zero: false,
-            ..spec.clone()
-        },
-        text.as_bytes(),
-    );
-}
-
-fn scientific(value: f64, precision: usize) -> String {
-    let text = format!("{value:.precision$e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) => {
-            let (sign, digits) = match exponent.strip_prefix('-') {
-                Some(digits) => ('-', digits),
-                None => ('+', exponent),
-            };
-            format!("{mantissa}e{sign}{digits:0>2}")
-        }
-        None => text,
-    }
-}
-
-/// The shorter of both notations with that many significant digits, zeros at the end left out.
-fn general(value: f64, precision: usize) -> String {
-    let text = scientific(value, precision - 1);
-    let Some((mantissa, exponent)) = text.split_once('e') else {
-        return text;
-    };
-    let exponent: i64 = exponent.parse().unwrap_or(0);
-    let trim = |number: &str| match number.contains('.') {
-        true => number
-            .trim_end_matches('0')
-            .trim_end_matches('.')
-            .to_string(),
-        false => number.to_string(),
-    };
-    let mantissa = trim(mantissa);
-    let digits = mantissa.len() - usize::from(mantissa.contains('.'));
-    let point = exponent + 1;
-    let precision = i64::try_from(precision).unwrap_or(i64::MAX);
-    let digits = i64::try_from(digits).unwrap_or(i64::MAX);
-    let limit = if precision > digits && digits >= point {
-        digits
-    } else {
-        precision
-    };
-    if exponent < -4 || exponent >= limit {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{mantissa}e{sign}{:02}", exponent.abs());
-    }
-    let decimals = usize::try_from(precision - point).unwrap_or(0);
-    trim(&format!("{value:.decimals$}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn show(format: &str, arguments: &[Argument<'_>]) -> String {
-        String::from_utf8(print(format.as_bytes(), arguments, 1 << 20).unwrap()).unwrap()
-    }
-
-    fn int(value: i64) -> Argument<'static> {
-        Argument::Int(value, "int")
-    }
-
-    fn string(value: &str) -> Argument<'_> {
-        Argument::Text(Cow::Borrowed(value.as_bytes()))
-    }
-
-    #[test]
-    fn verbs_follow_go() {
-        assert_eq!(
-            show(
-                "%d|%5d|%-5d|%05d|%+d|% d",
-                &[int(3), int(3), int(3), int(-3), int(3), int(3)]
-            ),
-            "3|    3|3    |-0003|+3| 3"
-        );
-        assert_eq!(
-            show(
-                "%x %X %#x %o %b %c %q %U",
-                &[
-                    int(255),
-                    int(255),
-                    int(255),
-                    int(8),
-                    int(5),
-                    int(233),
-                    int(65),
-                    int(233)
-                ]
-            ),
-            "ff FF 0xff 10 101 é 'A' U+00E9"
-        );
-        assert_eq!(
-            show(
-                "%5.2f|%e|%g|%G|%.3g|%.10g",
-                &[
-                    Argument::Float(1.234),
-                    Argument::Float(1.5),
-                    Argument::Float(1e6),
-                    Argument::Float(1e-7),
-                    Argument::Float(1234.5),
-                    Argument::Float(0.1)
-                ]
-            ),
-            " 1.23|1.500000e+00|1e+06|1E-07|1.23e+03|0.1"
-        );
-        assert_eq!(
-            show(
-                "%s|%5s|%-5s|%.2s|%q|%x|%v",
-                &[
-                    string("é"),
-                    string("é"),
-                    string("a"),
-                    string("äöü"),
-                    string("a\"\n"),
-                    string("az"),
-                    string("b")
-                ]
-            ),
-            "é|    é|a    |äö|\"a\\\"\\n\"|617a|b"
-        );
-        assert_eq!(
-            show(
-                "%t %v %v %T",
-                &[
-                    Argument::Bool(true),
-                    Argument::Bool(false),
-                    Argument::Nil,
-                    Argument::Float(1.0)
-                ]
-            ),
-            "true false <nil> float64"
-        );
-    }
-
-    #[test]
-    fn wrong_verbs_are_told_in_the_text() {
-        assert_eq!(
-            show("%d %s %z", &[Argument::Float(3.0), int(3), string("a")]),
-            "%!d(float64=3) %!s(int=3) %!z(string=a)"
-        );
-        assert_eq!(show("%d %d %", &[int(1)]), "1 %!d(MISSING) %!(NOVERB)");
-        assert_eq!(
-            show("a", &[int(1), string("b")]),
-            "a%!(EXTRA int=1, string=b)"
-        );
-        assert_eq!(
-            show("%[2]d %[1]d %[9]d", &[int(1), int(2)]),
-            "2 1 %!d(BADINDEX)"
-        );
-        assert_eq!(
-            show(
-                "%*d|%-*d|%s",
-                &[int(4), int(1), int(4), int(1), Argument::Nil]
-            ),
-            "   1|1   |%!s(<nil>)"
-        );
-        assert_eq!(
-            show(
-                "%v %f %5.1f",
-                &[
-                    Argument::Float(f64::INFINITY),
-                    Argument::Float(f64::NAN),
-                    Argument::Float(f64::NEG_INFINITY)
-                ]
-            ),
-            "+Inf NaN  -Inf"
-        );
-    }
-
-    #[test]
-    fn long_results_are_refused() {
-        assert_eq!(print(b"%1000000d", &[int(1)], 1000), Err(TooLong));
-        assert_eq!(print(b"%9999999999d", &[int(1)], 1000), Ok(b"1".to_vec()));
-    }
-
-    proptest! {
-        #[test]
-        fn no_format_panics(format in any::<Vec<u8>>(), n in any::<i64>(), f in any::<f64>(), s in any::<Vec<u8>>()) {
-            let arguments = [int(n), Argument::Float(f), Argument::Text(Cow::Owned(s)), Argument::Nil];
-            let _ = print(&format, &arguments, 1 << 16);
-        }
-
-        #[test]
-        fn no_directive_panics(format in "(%[-+# 0]{0,3}[0-9]{0,3}(\\.[0-9]{0,3})?[a-zA-Z%\\[\\]*]){0,5}", n in any::<i64>(), f in any::<f64>()) {
-            let arguments = [int(n), Argument::Float(f), string("text"), Argument::Float(f), int(n)];
-            let _ = print(format.as_bytes(), &arguments, 1 << 16);
-        }
-    }
 }

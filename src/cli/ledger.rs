@@ -1,0 +1,68 @@
+//! `eventlab ledger …`: with `--db` on a file, as in a pod; without it on the ledger of the session that runs.
+
+use tokio::runtime::Runtime;
+
+use super::exit::Failure;
+use super::place::Place;
+use super::start;
+use crate::cluster::Cluster;
+use crate::ledger::commands::{self, LedgerCommand, View};
+
+/// Runs a ledger command and answers its exit code; 3 when it reads a session and none runs.
+pub fn run(place: &Place, command: &LedgerCommand) -> u8 {
+    let (out, err) = (&mut std::io::stdout().lock(), &mut std::io::stderr());
+    if !command.reads_session() {
+        return commands::run(command, None, out, err);
+    }
+    match SessionLedger::open(place) {
+        Ok(view) => commands::run(command, Some(&view), out, err),
+        Err(failure) => {
+            eprintln!("eventlab: {}", failure.message);
+            failure.exit.code()
+        }
+    }
+}
+
+/// The cluster of the session that another process runs.
+///
+/// # Errors
+/// No process runs it, or it cannot be reached.
+pub async fn running_cluster(place: &Place) -> Result<Cluster, Failure> {
+    let folder = place.folder()?;
+    if start::running(&folder).is_none() {
+        return Err(Failure::environment(format!(
+            "no session runs in {}; start `eventlab` or `eventlab cluster start` in another terminal, or name a ledger file with --db",
+            folder.display()
+        )));
+    }
+    Cluster::of_running(&folder)
+        .await
+        .map_err(Failure::environment)
+}
+
+/// The running session's ledger, read through its Service.
+struct SessionLedger {
+    runtime: Runtime,
+    cluster: Cluster,
+}
+
+impl SessionLedger {
+    fn open(place: &Place) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::environment(format!("cannot start threads: {error}")))?;
+        let cluster = runtime.block_on(running_cluster(place))?;
+        Ok(Self { runtime, cluster })
+    }
+}
+
+impl View for SessionLedger {
+    fn get(&self, path: &str) -> Result<String, String> {
+        self.runtime
+            .block_on(self.cluster.ledger_view(path))
+            .map_err(|error| {
+                format!("{error}; a lab's stage `apply` starts the ledger, `eventlab status` says where the session stands")
+            })
+    }
+}

@@ -1,0 +1,59 @@
+//! `eventlab completions SHELL` and `eventlab man`: made from the same table of commands that parses them.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use super::exit::{Exit, Failure};
+
+/// Arguments of `completions`.
+#[derive(Clone, Debug, Args)]
+pub struct CompletionsArgs {
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Clone, Debug, Args)]
+pub struct ManArgs {
+    /// Write a page of each command into this folder (default: one page on stdout)
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// Prints what a shell needs to complete commands and options.
+///
+/// # Errors
+/// None: a reader that went away ends the output.
+pub fn completions(mut command: Command, args: &CompletionsArgs) -> Result<Exit, Failure> {
+    let name = command.get_name().to_owned();
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut command, name, &mut text);
+    let _ = io::stdout().write_all(&text);
+    Ok(Exit::Proven)
+}
+
+/// Prints the man page, or writes one for each command.
+///
+/// # Errors
+/// A folder that cannot be written.
+pub fn man(command: Command, args: &ManArgs) -> Result<Exit, Failure> {
+    let Some(dir) = &args.dir else {
+        let mut text = Vec::new();
+        Man::new(command)
+            .render(&mut text)
+            .map_err(Failure::internal)?;
+        let _ = io::stdout().write_all(&text);
+        return Ok(Exit::Proven);
+    };
+    std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(command, dir))
+        .map_err(|error| {
+            Failure::environment(format!("cannot write to {}: {error}", dir.display()))
+        })?;
+    let _ = writeln!(io::stdout(), "{}", dir.display());
+    Ok(Exit::Proven)
+}

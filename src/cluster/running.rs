@@ -1,0 +1,109 @@
+//! The embedded cluster of a session that another process runs, as far as it can be read from outside.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use super::reach::{Connection, Unconnected, dial};
+use super::{Cluster, Host, LookError, NoBus, RewindError};
+use crate::embedded::api::tls::init_tls;
+use crate::embedded::bus::Bus;
+use crate::embedded::cluster::{known_addresses, kubeconfig_path};
+use crate::kinds::NAMESPACE;
+
+/// The persona that reads.
+const PERSONA: &str = "learner";
+
+impl Cluster {
+    /// The cluster that runs for the session in `folder`, seen from another process: its API over TLS, its Services at
+    /// their real ports. Its bus and its snapshots belong to the process that runs it.
+    ///
+    /// # Errors
+    /// [`LookError::Unreachable`] when the session's kubeconfig is not there or cannot be used.
+    pub async fn of_running(folder: &Path) -> Result<Self, LookError> {
+        let path = kubeconfig_path(folder);
+        let unusable = |reason: String| LookError::Unreachable {
+            service: "kubernetes".to_owned(),
+            port: 443,
+            reason: format!("{}: {reason}", path.display()),
+        };
+        init_tls();
+        let kubeconfig =
+            Kubeconfig::read_from(&path).map_err(|error| unusable(error.to_string()))?;
+        let options = KubeConfigOptions {
+            context: Some(PERSONA.to_owned()),
+            ..KubeConfigOptions::default()
+        };
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| unusable(error.to_string()))?;
+        let client = Client::try_from(config).map_err(|error| unusable(error.to_string()))?;
+        Ok(Self::embedded(
+            client,
+            NAMESPACE,
+            Arc::new(RunningHost(folder.to_owned())),
+        ))
+    }
+}
+
+/// A session's folder.
+struct RunningHost(PathBuf);
+
+impl Host for RunningHost {
+    /// The port that the node wrote down; whether anybody listens there is seen by dialing it.
+    fn service_address(&self, namespace: &str, service: &str, port: u16) -> Option<SocketAddr> {
+        let known = known_addresses(&self.0);
+        let real = known
+            .get(format!("{namespace}/{service}:{port}"))?
+            .as_u64()?;
+        Some(SocketAddr::from((
+            Ipv4Addr::LOCALHOST,
+            u16::try_from(real).ok()?,
+        )))
+    }
+
+    fn connect<'a>(
+        &'a self,
+        namespace: &'a str,
+        service: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, Result<Connection, Unconnected>> {
+        let address = self.service_address(namespace, service, port);
+        Box::pin(async move {
+            match address {
+                Some(address) => dial(address).await,
+                None => Err(Unconnected("it has no ready endpoint".to_owned())),
+            }
+        })
+    }
+
+    fn bus(&self, _namespace: &str) -> Result<Arc<dyn Bus>, NoBus> {
+        Err(NoBus::ByLogAlone(
+            "the bus belongs to the process that runs the cluster".to_owned(),
+        ))
+    }
+
+    fn look_interval(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(100)
+    }
+
+    fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
+        Box::pin(async move { Err(not_ours("make", name)) })
+    }
+
+    fn rewind<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
+        Box::pin(async move { Err(not_ours("put back", name)) })
+    }
+}
+
+fn not_ours(action: &'static str, name: &str) -> RewindError {
+    RewindError::Failed {
+        action,
+        name: name.to_owned(),
+        reason: "another process runs this cluster".to_owned(),
+    }
+}

@@ -1,0 +1,176 @@
+//! State directories, ports and clocks that are not as they should be: a clear error, the right exit code, nothing lost.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn eventlab(state: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", state.to_str().unwrap()])
+        .args(arguments)
+        .env_remove("EVENTLAB_KILL_AT")
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn journal(state: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(state.join("embedded/evidence.jsonl")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// `check` at the course's first stage: one order on its whole way.
+fn first_order(state: &Path) {
+    let output = eventlab(state, &["check"]);
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn a_place_that_takes_no_files_is_named() {
+    // Nobody, root included, makes directories here.
+    for state in ["/proc/eventlab", "/sys/eventlab"] {
+        if Path::new(state).parent().is_some_and(Path::is_dir) {
+            let output = eventlab(Path::new(state), &["check"]);
+            assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+            assert!(text(&output).contains(state), "{}", text(&output));
+        }
+    }
+}
+
+/// Every file may grow to a few kilobytes only, as on a disk that fills up at some moment of the run.
+#[test]
+fn a_disk_that_fills_up_is_named_and_nothing_that_was_written_is_lost() {
+    let state = tempfile::tempdir().unwrap();
+    first_order(state.path());
+    let before = journal(state.path());
+    assert!(before.len() > 10);
+    let largest = std::fs::read_dir(state.path().join("embedded"))
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok().filter(std::fs::Metadata::is_file))
+        .map(|metadata| metadata.len())
+        .max()
+        .unwrap();
+    // Nothing that is there may grow: `ulimit -f` counts blocks of 512 or 1024 bytes, and SIGXFSZ is ignored so that
+    // the write itself fails.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f {}; exec \"$0\" --state-dir \"$1\" reset first-order",
+        largest / 1024
+    );
+    let output = Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_eventlab")])
+        .arg(state.path())
+        .output()
+        .unwrap();
+    let said = text(&output);
+    assert!(!said.contains("panicked"), "{said}");
+    if !output.status.success() {
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(
+            said.contains("space") || said.contains("full") || said.contains("large"),
+            "{said}"
+        );
+    }
+    let after = journal(state.path());
+    assert_eq!(after[..before.len()], before[..], "what was written stays");
+    // With room again it goes on.
+    let output = eventlab(state.path(), &["reset", "first-order"]);
+    assert!(output.status.success(), "{}", text(&output));
+    first_order(state.path());
+}
+
+/// Databases hold Secrets and the signing key: nobody else reads them, whatever the caller's umask is.
+#[test]
+fn everything_of_a_session_is_its_owners_alone() {
+    use std::os::unix::fs::MetadataExt as _;
+    let state = tempfile::tempdir().unwrap();
+    first_order(state.path());
+    let mut pending = vec![state.path().join("embedded")];
+    while let Some(path) = pending.pop() {
+        let metadata = std::fs::symlink_metadata(&path).unwrap();
+        if metadata.is_symlink() {
+            continue;
+        }
+        assert_eq!(metadata.mode() & 0o077, 0, "{}", path.display());
+        if metadata.is_dir() {
+            pending.extend(
+                std::fs::read_dir(path)
+                    .unwrap()
+                    .flatten()
+                    .map(|entry| entry.path()),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let state = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = eventlab(state.path(), &["cluster", "start", "--port", &port]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains(&port), "{}", text(&output));
+}
+
+#[test]
+fn damaged_files_are_named_kept_aside_or_left_as_they_are() {
+    let state = tempfile::tempdir().unwrap();
+    first_order(state.path());
+    let session = state.path().join("embedded");
+    let facts = journal(state.path()).len();
+
+    std::fs::write(session.join("checkpoint.json"), "{ \"version\": 1, \"lab\"").unwrap();
+    let output = eventlab(state.path(), &["check"]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("checkpoint"), "{}", text(&output));
+    assert!(journal(state.path()).len() > facts, "the journal goes on");
+
+    std::fs::write(session.join("checkpoint.json"), "{\"version\": 999}").unwrap();
+    let output = eventlab(state.path(), &["check"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("newer"), "{}", text(&output));
+    std::fs::remove_file(session.join("checkpoint.json")).unwrap();
+
+    for file in ["bus.db", "cluster.db"] {
+        let whole = std::fs::read(session.join(file)).unwrap();
+        std::fs::write(session.join(file), vec![7_u8; 8192]).unwrap();
+        let output = eventlab(state.path(), &["check"]);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+        assert!(text(&output).contains(file), "{}", text(&output));
+        assert_eq!(std::fs::read(session.join(file)).unwrap(), vec![7_u8; 8192]);
+        std::fs::write(session.join(file), whole).unwrap();
+    }
+}
+
+/// The journal's order is by number: lines from a clock of tomorrow do not hide those of today.
+#[test]
+fn a_clock_that_jumped_back_changes_no_verdict() {
+    let state = tempfile::tempdir().unwrap();
+    first_order(state.path());
+    let path = state.path().join("embedded/evidence.jsonl");
+    let tomorrow = years_later(&std::fs::read_to_string(&path).unwrap());
+    std::fs::write(&path, tomorrow).unwrap();
+    let checkpoint = state.path().join("embedded/checkpoint.json");
+    let shifted = years_later(&std::fs::read_to_string(&checkpoint).unwrap());
+    std::fs::write(&checkpoint, shifted).unwrap();
+    first_order(state.path());
+    let output = eventlab(state.path(), &["report", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let attempts = report["labs"][0]["attempts"].as_array().unwrap().clone();
+    for attempt in &attempts {
+        assert_eq!(attempt["rows"][0]["fate"], "applied", "{attempt}");
+    }
+}
+
+/// Every year of this century as one that is to come.
+fn years_later(text: &str) -> String {
+    let year = jiff::Zoned::now().year().to_string();
+    text.replace(&format!("{year}-"), "2061-")
+}

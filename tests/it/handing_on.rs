@@ -1,0 +1,148 @@
+//! What others read: the bundle for a colleague, JUnit for a CI server, completions and man page for a shell.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn eventlab(state: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", state.to_str().unwrap()])
+        .args(arguments)
+        .env_remove("EVENTLAB_KILL_AT")
+        .env("TMPDIR", state)
+        .current_dir(state)
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+#[test]
+fn a_session_is_packed_and_shown_elsewhere() {
+    let state = tempfile::tempdir().unwrap();
+    let seed = ["--seed", "5"];
+    let run = eventlab(
+        state.path(),
+        &[
+            "run", "incident", "--keep", seed[0], seed[1], "--format", "junit",
+        ],
+    );
+    assert!(run.status.success(), "{}", text(&run));
+    let junit = String::from_utf8(run.stdout.clone()).unwrap();
+    for part in [
+        "<testsuites name=\"eventlab\"",
+        "<testsuite name=\"incident\"",
+        "failures=\"0\" ",
+        "<property name=\"seed\" value=\"5\"/>",
+        "classname=\"incident.fix\"",
+        "<property name=\"probe\" value=\"created\"/>",
+        "<property name=\"seen\" value=\"applied\"/>",
+    ] {
+        assert!(junit.contains(part), "{part}\n{junit}");
+    }
+    let packed = eventlab(state.path(), &["report", "--bundle", "case.tgz"]);
+    assert!(packed.status.success(), "{}", text(&packed));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = elsewhere.path().join("case.tgz");
+    fs::rename(state.path().join("case.tgz"), &file).unwrap();
+    let file = file.to_str().unwrap();
+    let opened = eventlab(elsewhere.path(), &["open", file]);
+    let shown = text(&opened);
+    assert!(opened.status.success(), "{shown}");
+    for part in [
+        "Session `embedded`",
+        "Incident 5: find the broken layer",
+        "### Timeline",
+        "incident/found.yaml",
+    ] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    let manifest = eventlab(
+        elsewhere.path(),
+        &["open", file, "--manifest", "incident/found.yaml"],
+    );
+    assert!(
+        text(&manifest).contains("kind: Sensor"),
+        "{}",
+        text(&manifest)
+    );
+    let own = eventlab(state.path(), &["report", "--format", "json"]);
+    let theirs = eventlab(elsewhere.path(), &["open", file, "--format", "json"]);
+    assert_eq!(
+        String::from_utf8_lossy(&own.stdout),
+        String::from_utf8_lossy(&theirs.stdout)
+    );
+    let left = fs::read_dir(elsewhere.path()).unwrap().count();
+    assert_eq!(left, 1, "opening writes nothing");
+    let missing = eventlab(elsewhere.path(), &["open", "nowhere.tgz"]);
+    assert_eq!(missing.status.code(), Some(3), "{}", text(&missing));
+    let cut = &fs::read(file).unwrap()[..500];
+    fs::write(elsewhere.path().join("cut.tgz"), cut).unwrap();
+    let cut = eventlab(elsewhere.path(), &["open", "cut.tgz"]);
+    assert_eq!(cut.status.code(), Some(2), "{}", text(&cut));
+    let unwritable = eventlab(state.path(), &["report", "--bundle", "nowhere/case.tgz"]);
+    assert_eq!(unwritable.status.code(), Some(3), "{}", text(&unwritable));
+}
+
+#[test]
+fn junit_tells_a_refuted_check_from_one_that_held() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = eventlab(dir.path(), &["lab", "new", "mine"]);
+    assert!(made.status.success(), "{}", text(&made));
+    let lab = dir.path().join("mine/labs/mine.yaml");
+    let changed = fs::read_to_string(&lab).unwrap().replace(
+        "fate: {stops: filter, reason: mismatch}\n  - name: fix",
+        "fate: {stops: filter, reason: bad-pattern}\n  - name: fix",
+    );
+    fs::write(&lab, changed).unwrap();
+    let run = eventlab(
+        dir.path(),
+        &["--labs", "mine", "run", "mine", "--format", "junit"],
+    );
+    assert_eq!(run.status.code(), Some(1), "{}", text(&run));
+    let junit = text(&run);
+    for part in [
+        "failures=\"1\"",
+        "<failure message=\"the filter layer stopped it: mismatch\" type=\"refuted\"/>",
+        "<property name=\"expected\" value=\"stopped at filter: bad pattern\"/>",
+    ] {
+        assert!(junit.contains(part), "{part}\n{junit}");
+    }
+}
+
+#[test]
+fn completions_and_man_pages_name_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let made = eventlab(dir.path(), &["completions", shell]);
+        assert!(made.status.success(), "{}", text(&made));
+        let said = text(&made);
+        // Elvish and PowerShell complete names of options, not their values.
+        for word in ["explain", "format", "bundle"] {
+            assert!(said.contains(word), "{shell}: {word}");
+        }
+    }
+    let man = eventlab(dir.path(), &["man"]);
+    let page = text(&man);
+    assert!(
+        page.contains(".TH eventlab 1") && page.contains("lab"),
+        "{page}"
+    );
+    let pages = eventlab(dir.path(), &["man", "--dir", "pages"]);
+    assert!(pages.status.success(), "{}", text(&pages));
+    let names: Vec<String> = fs::read_dir(dir.path().join("pages"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for name in ["eventlab.1", "eventlab-run.1", "eventlab-lab-test.1"] {
+        assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
+    }
+    let wrong = eventlab(dir.path(), &["completions", "tcsh"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong));
+}

@@ -1,0 +1,242 @@
+//! A session on an embedded cluster inside the test, with a lab of one stage, whose API can be taken away.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use eventlab::cluster::{Cluster, Host, RewindError};
+use eventlab::embedded::bus::Bus;
+use eventlab::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
+use eventlab::lab::Catalog;
+use eventlab::runner::driver::Driver;
+use eventlab::runner::work::Patience;
+use eventlab::session::{Message, SessionFiles, StageFailure, StagePhase};
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
+
+/// A lab of one fix stage over the whole pipeline: the flat order must be applied, the cancelled one must not.
+pub const LAB: &str = r#"
+name: rig
+title: Rig
+summary: One stage.
+event: filter-path
+layers: [ready, intake, bus, filter, submit, run, effect]
+clusters: [embedded]
+links: []
+stages:
+  - name: fix
+    kind: fix
+    title: Fix
+    text: ''
+    apply:
+      - base/namespace.yaml
+      - base/accounts.yaml
+      - base/eventbus.yaml
+      - base/eventsource.yaml
+      - base/ledger.yaml
+      - base/process-order.yaml
+    gate: open
+    fix:
+      manifest: filter-path/sensor.yaml
+      hints: [none]
+      solution: filter-path/solution.yaml
+      wrong:
+        - name: untouched
+          manifest: filter-path/sensor.yaml
+          why: none
+          fails: {probe: flat, observed: {stops: filter, reason: missing-path}}
+    probes:
+      - name: flat
+        title: flat
+        control: true
+        body: '{"kind":"order.created","orderId":"flat-{{attempt}}","amount":4200}'
+        fate: applied
+      - name: cancelled
+        title: cancelled
+        body: '{"kind":"order.cancelled","orderId":"gone-{{attempt}}","amount":4200}'
+        fate: {stops: filter, reason: mismatch}
+"#;
+
+/// The manifest that the learner of [`LAB`] edits.
+pub const MANIFEST: &str = "filter-path/sensor.yaml";
+/// A hang guard, far above what anything here takes.
+const GUARD: Duration = Duration::from_secs(120);
+
+/// The way to the API, which can be cut.
+#[derive(Clone)]
+struct Line {
+    client: Client,
+    cut: Arc<AtomicBool>,
+}
+
+impl tower::Service<Request<Body>> for Line {
+    type Response = Response<Body>;
+    type Error = tower::BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, tower::BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), tower::BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (client, cut) = (self.client.clone(), self.cut.load(Ordering::Relaxed));
+        Box::pin(async move {
+            if cut {
+                return Err("connection refused (os error 111)".into());
+            }
+            Ok(client.send(request).await?)
+        })
+    }
+}
+
+/// Services and bus of the cluster, as far as the line is not cut.
+struct Reach {
+    cluster: Arc<EmbeddedCluster>,
+    cut: Arc<AtomicBool>,
+}
+
+impl Host for Reach {
+    fn service_address(&self, namespace: &str, service: &str, port: u16) -> Option<SocketAddr> {
+        let whole = !self.cut.load(Ordering::Relaxed);
+        whole
+            .then(|| self.cluster.service_address(namespace, service, port))
+            .flatten()
+    }
+
+    fn bus(&self, _: &str) -> Option<Arc<dyn Bus>> {
+        (!self.cut.load(Ordering::Relaxed)).then(|| self.cluster.bus())
+    }
+
+    fn snapshot<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn rewind<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A running session.
+pub struct Rig {
+    pub driver: Driver,
+    pub cluster: Arc<EmbeddedCluster>,
+    cut: Arc<AtomicBool>,
+    state: tempfile::TempDir,
+    _labs: tempfile::TempDir,
+}
+
+impl Rig {
+    /// Starts a session at the lab's stage.
+    pub async fn start() -> Rig {
+        let state = tempfile::tempdir().unwrap();
+        let labs = tempfile::tempdir().unwrap();
+        std::fs::write(labs.path().join("rig.yaml"), LAB).unwrap();
+        let config = EmbeddedConfig {
+            state_dir: state.path().to_owned(),
+            program: PathBuf::from(env!("CARGO_BIN_EXE_eventlab")),
+            api_port: None,
+        };
+        let cluster = Arc::new(EmbeddedCluster::start(config).await.unwrap());
+        let cut = Arc::new(AtomicBool::new(false));
+        let line = Line {
+            client: cluster.client(),
+            cut: Arc::clone(&cut),
+        };
+        let reach = Reach {
+            cluster: Arc::clone(&cluster),
+            cut: Arc::clone(&cut),
+        };
+        let seen = Cluster::embedded(Client::new(line, "eventlab"), "eventlab", Arc::new(reach));
+        let opened = SessionFiles::open(state.path(), Timestamp::now()).unwrap();
+        let catalog = Arc::new(Catalog::folder(labs.path()).unwrap());
+        let patience = Patience {
+            gate: Some(Duration::from_secs(40)),
+            collect: Duration::from_secs(20),
+        };
+        let driver = Driver::start(opened, seen, catalog, patience)
+            .await
+            .unwrap();
+        let mut rig = Rig {
+            driver,
+            cluster,
+            cut,
+            state,
+            _labs: labs,
+        };
+        let lab = Message::GoTo {
+            lab: "rig".to_owned(),
+            stage: 0,
+        };
+        rig.driver.tell(lab).unwrap();
+        rig
+    }
+
+    /// The session's folder.
+    pub fn folder(&self) -> &Path {
+        self.state.path()
+    }
+
+    /// Cuts the way to the cluster, or mends it.
+    pub fn cut(&self, cut: bool) {
+        self.cut.store(cut, Ordering::Relaxed);
+    }
+
+    /// Replaces the working copy.
+    pub fn edit(&mut self, text: &str) {
+        self.driver.write_copy(MANIFEST, text).unwrap();
+        let manifest = MANIFEST.to_owned();
+        self.driver.tell(Message::Edited { manifest }).unwrap();
+    }
+
+    /// Puts a file of the lab into the place of the working copy.
+    pub fn edit_from(&mut self, file: &str) {
+        let text = self.driver.original(file);
+        self.edit(&text);
+    }
+
+    /// Does the stage's work, until nothing is under way.
+    pub async fn check(&mut self) -> StagePhase {
+        let passed = *self.driver.state().phase() == StagePhase::Passed;
+        let key = if passed {
+            Message::Retry
+        } else {
+            Message::Next
+        };
+        self.driver.tell(key).unwrap();
+        self.settle(|_| false).await
+    }
+
+    /// Takes what the work says, until nothing is under way or `stop` says so.
+    pub async fn settle(&mut self, stop: impl Fn(&StagePhase) -> bool) -> StagePhase {
+        let work = async {
+            while matches!(self.driver.state().phase(), StagePhase::Working { .. })
+                && !stop(self.driver.state().phase())
+            {
+                let message = self.driver.next().await;
+                self.driver.take(message).unwrap();
+            }
+        };
+        tokio::time::timeout(GUARD, work).await.unwrap();
+        self.driver.state().phase().clone()
+    }
+
+    /// The failures of a phase that must be one.
+    pub fn failures(phase: StagePhase) -> Vec<StageFailure> {
+        match phase {
+            StagePhase::Failed { failures } => failures,
+            other => panic!("not failed: {other:?}"),
+        }
+    }
+
+    /// Ends everything.
+    pub async fn stop(self) {
+        self.driver.close().await;
+        self.cluster.stop().await;
+    }
+}

@@ -1,0 +1,208 @@
+//! What is not a fix, beyond manifests: a row written by hand, what an earlier go has left, a cluster that went away.
+//! And manifests that are none: each is refused in words, nothing of it runs, and the learner's text stays.
+
+use std::process::Command;
+
+use eventlab::evidence::{Fate, Layer, Reason};
+use eventlab::session::{StageFailure, StagePhase, Step};
+
+use crate::lab_rig::{MANIFEST, Rig};
+
+fn missing_path() -> Fate {
+    Fate::Stopped {
+        layer: Layer::Filter,
+        reason: Reason::MissingPath,
+    }
+}
+
+fn observed(failures: &[StageFailure], probe: &str) -> Option<Fate> {
+    let of_probe = |failure: &&StageFailure| failure.probe.as_deref() == Some(probe);
+    failures
+        .iter()
+        .find(of_probe)
+        .and_then(|failure| failure.observed.clone())
+}
+
+/// The volume's file that the workload writes.
+fn ledger_file(rig: &Rig) -> std::path::PathBuf {
+    let mut pending = vec![rig.folder().join("volumes")];
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            match entry.path() {
+                path if path.is_dir() => pending.push(path),
+                path if path.ends_with("ledger.db") => return path,
+                _ => {}
+            }
+        }
+    }
+    panic!("no ledger below {}", rig.folder().display());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_a_row_by_hand_nor_what_an_earlier_go_left_passes_a_check() {
+    let mut rig = Rig::start().await;
+    rig.edit_from("filter-path/solution.yaml");
+    assert_eq!(rig.check().await, StagePhase::Passed);
+
+    // Everything of the go that passed is still there: Workflows, rows, consumers, lines.
+    rig.edit_from(MANIFEST);
+    let failures = Rig::failures(rig.check().await);
+    assert_eq!(observed(&failures, "flat"), Some(missing_path()));
+
+    // The order that was dropped, written into the ledger with its own arrival and trace.
+    let row = rig.driver.state().rows().remove(0);
+    let by_hand = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args([
+            "ledger",
+            "apply",
+            "--mode",
+            "atomic",
+            "--order-id",
+            "by-hand",
+            "--amount",
+            "4200",
+        ])
+        .args(["--db", ledger_file(&rig).to_str().unwrap()])
+        .args(["--arrival", row.arrival.as_deref().unwrap()])
+        .args(["--trace", row.trace.as_deref().unwrap()])
+        .args(["--workflow-uid", "6f0d7231-9a2d-4f79-9039-01e4a410dc58"])
+        .args(["--workflow-name", "by-hand"])
+        .output()
+        .unwrap();
+    assert!(by_hand.status.success(), "{by_hand:?}");
+    let failures = Rig::failures(rig.check().await);
+    assert_eq!(observed(&failures, "flat"), Some(missing_path()));
+    let rows = rig.driver.state().rows();
+    assert!(
+        rows.iter().all(|other| other.trace != row.trace),
+        "each go has traces of its own"
+    );
+    rig.stop().await;
+}
+
+/// Whoever could not look says so: never a pass, and never a failure of the learner.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_goes_away_during_a_check_leaves_it_unproven() {
+    let mut rig = Rig::start().await;
+    rig.edit_from("filter-path/solution.yaml");
+    assert_eq!(rig.check().await, StagePhase::Passed);
+    rig.driver.tell(eventlab::session::Message::Retry).unwrap();
+    let sent = |phase: &StagePhase| {
+        matches!(
+            phase,
+            StagePhase::Working {
+                step: Step::Settling(_) | Step::Sending(1..),
+                ..
+            }
+        )
+    };
+    rig.settle(sent).await;
+    rig.cut(true);
+    let StagePhase::Unproven { reasons } = rig.settle(|_| false).await else {
+        panic!("{:?}", rig.driver.state().phase());
+    };
+    assert!(!reasons.is_empty());
+    rig.cut(false);
+    // The same key looks again; what was sent is not sent again.
+    let before: Vec<_> = rig
+        .driver
+        .state()
+        .rows()
+        .into_iter()
+        .map(|row| row.trace)
+        .collect();
+    let phase = rig.check().await;
+    assert_eq!(
+        phase,
+        StagePhase::Passed,
+        "{:?}",
+        rig.driver.state().judgements()
+    );
+    let after: Vec<_> = rig
+        .driver
+        .state()
+        .rows()
+        .into_iter()
+        .map(|row| row.trace)
+        .collect();
+    for trace in before.into_iter().flatten() {
+        assert!(after.contains(&Some(trace)), "looked up, not sent again");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn manifests_that_are_none_are_refused_with_their_place() {
+    let mut rig = Rig::start().await;
+    let solution = rig.driver.original("filter-path/solution.yaml");
+    let with = |from: &str, to: &str| {
+        assert!(solution.contains(from), "{from}");
+        solution.replacen(from, to, 1)
+    };
+    for (text, words) in [
+        (
+            with("kind: Sensor", "kind: Sensr"),
+            &["Sensr", MANIFEST][..],
+        ),
+        (with("kind: Sensor\n", ""), &["kind", MANIFEST][..]),
+        (
+            with("  name: orders\n", "  labels: {}\n"),
+            &["name", MANIFEST][..],
+        ),
+        (with("metadata:", "metadata: []\nx:"), &[MANIFEST][..]),
+        (
+            with("spec:\n", "spec: [\n"),
+            &["line", "column", MANIFEST][..],
+        ),
+        (
+            with("spec:\n", "spec:\n\t- a\n"),
+            &["line", "column", MANIFEST][..],
+        ),
+        (
+            with("value:\n", "value: \"body\\.kind\"\n"),
+            &["line", "column", MANIFEST][..],
+        ),
+        ("just words".to_owned(), &[MANIFEST][..]),
+        ("- 1\n- 2\n".to_owned(), &[MANIFEST][..]),
+    ] {
+        rig.edit(&text);
+        let failures = Rig::failures(rig.check().await);
+        assert_eq!(failures[0].reason, "apply-refused", "{failures:?}");
+        for word in words {
+            assert!(
+                failures[0].text.contains(word),
+                "{word}: {failures:?}\n{text}"
+            );
+        }
+        assert_eq!(
+            rig.driver.copy_text(MANIFEST).as_deref(),
+            Some(text.as_str())
+        );
+        assert!(
+            rig.driver
+                .state()
+                .rows()
+                .iter()
+                .all(|row| row.trace.is_none()),
+            "nothing was sent"
+        );
+    }
+    // Taken by the API server, and refused by the controller before any pod.
+    for (text, reason) in [
+        (
+            with("      eventName: filter-path\n", "      eventName: 5\n"),
+            "invalid-sensor",
+        ),
+        (
+            with("  dependencies:\n", "  dependencies: none\n  x:\n"),
+            "invalid-sensor",
+        ),
+    ] {
+        rig.edit(&text);
+        let failures = Rig::failures(rig.check().await);
+        assert_eq!(failures[0].reason, reason, "{failures:?}");
+    }
+    rig.edit(&solution);
+    assert_eq!(rig.check().await, StagePhase::Passed);
+    rig.stop().await;
+}
