@@ -3,6 +3,7 @@
 mod argo;
 mod author;
 mod bundle;
+mod bus;
 pub mod cluster;
 mod doctor;
 pub mod exit;
@@ -29,7 +30,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::ledger::commands::{self, LedgerCommand};
 use crate::ledger::crm::commands::{self as crm, CrmCommand};
-use crate::tui::theme::ColorChoice;
 use exit::{Exit, Failure};
 use place::Place;
 
@@ -41,12 +41,8 @@ use place::Place;
 struct Cli {
     #[command(flatten)]
     place: Place,
-    /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t)]
-    color: ColorChoice,
-    /// Draw with 7-bit characters only
-    #[arg(long, global = true)]
-    ascii: bool,
+    #[command(flatten)]
+    look: screen::Look,
     /// Seed of the fault that the lab `incident` draws (default: any)
     #[arg(long, value_name = "N", value_parser = seeds::parse)]
     seed: Option<u32>,
@@ -161,7 +157,11 @@ fn finish(result: Result<Exit, Failure>) -> u8 {
     match result {
         Ok(exit) => exit.code(),
         Err(failure) => {
-            eprintln!("eventlab: {}", failure.message);
+            // After a hang-up there is nobody to tell.
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("eventlab: {}\n", failure.message).as_bytes(),
+            );
             failure.exit.code()
         }
     }
@@ -182,7 +182,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
     let place = &cli.place;
     place.real.check()?;
     match &cli.command {
-        None => screen::open(place, cli.color, cli.ascii, cli.seed).await,
+        None => screen::open(place, cli.look, cli.seed).await,
         Some(Command::Run(args)) => run::run(place, args).await,
         Some(Command::List(args)) => inspect::list(place, args),
         Some(Command::Status(args)) => inspect::status(place, args),

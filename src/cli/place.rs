@@ -6,11 +6,15 @@ use std::path::PathBuf;
 use clap::Args;
 use etcetera::BaseStrategy as _;
 
+use super::bus::{self, BusArgs};
 use super::exit::Failure;
 use crate::cluster::{BusAccess, ContextRequest, RealCluster};
 use crate::lab::Catalog;
 use crate::runner::sending::WEBHOOK_SERVICE;
 use crate::session::Checkpoint;
+
+/// Name of a session that runs on the embedded cluster alone.
+const EMBEDDED: &str = "embedded";
 
 /// Options that every command of a session takes.
 #[derive(Clone, Debug, Args)]
@@ -18,7 +22,7 @@ pub struct Place {
     /// Folder of all sessions (default: $XDG_STATE_HOME/eventlab)
     #[arg(long, global = true, value_name = "DIR", env = "EVENTLAB_STATE_DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Name of the session (default: that of the context, else `embedded`)
+    /// Name of the session (default: that of the context; over a real bus nats; else embedded)
     #[arg(long, global = true, value_name = "NAME", value_parser = session_name)]
     pub session: Option<String>,
     /// Labs of a folder of one's own, over the bundled manifests
@@ -26,6 +30,8 @@ pub struct Place {
     pub labs: Option<PathBuf>,
     #[command(flatten)]
     pub real: Real,
+    #[command(flatten)]
+    pub bus: BusArgs,
 }
 
 /// A real cluster instead of the embedded one.
@@ -123,7 +129,14 @@ impl Place {
     /// # Errors
     /// There is no home directory to derive it from.
     pub fn folder(&self) -> Result<PathBuf, Failure> {
-        Ok(self.base()?.join(self.session_name()))
+        let folder = self.base()?.join(self.session_name());
+        // Pods have folders of their own to work in, so what they are told is absolute.
+        std::path::absolute(&folder).map_err(|error| {
+            Failure::environment(format!(
+                "the folder {} cannot be found from here: {error}",
+                folder.display()
+            ))
+        })
     }
 
     /// The session's name: the one asked for, else the context's with what a file name cannot hold replaced.
@@ -133,14 +146,18 @@ impl Place {
             return name.clone();
         }
         let Some(context) = &self.real.context else {
-            return "embedded".to_owned();
+            let name = match &self.bus.bus {
+                Some(_) => bus::SESSION,
+                None => EMBEDDED,
+            };
+            return name.to_owned();
         };
         let kept = |character: char| {
             let fits = character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
             if fits { character } else { '_' }
         };
         let name: String = context.chars().map(kept).take(50).collect();
-        if name == "embedded" {
+        if name == EMBEDDED {
             return "context-embedded".to_owned();
         }
         name.trim_start_matches('.').to_owned()
@@ -177,9 +194,13 @@ impl Place {
     /// # Errors
     /// A lab file that does not hold.
     pub fn catalog(&self) -> Result<Catalog, Failure> {
-        match &self.labs {
-            Some(dir) => Catalog::folder(dir).map_err(Failure::usage),
-            None => Catalog::bundled().map_err(Failure::internal),
-        }
+        let catalog = match &self.labs {
+            Some(dir) => Catalog::folder(dir).map_err(Failure::usage)?,
+            None => Catalog::bundled().map_err(Failure::internal)?,
+        };
+        Ok(match self.bus.manifest()? {
+            Some(text) => catalog.with_manifest(bus::MANIFEST, text),
+            None => catalog,
+        })
     }
 }

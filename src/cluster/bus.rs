@@ -22,40 +22,49 @@ pub struct BusMessage {
     pub trace: Option<String>,
 }
 
-/// A connection to the bus that only looks.
+/// Looks at the bus, wherever the EventBus says that it is.
 #[derive(Clone)]
 pub struct BusView {
-    bus: Arc<dyn Bus>,
+    cluster: Cluster,
 }
 
 impl Cluster {
-    /// Connects to look at the bus.
-    ///
-    /// # Errors
-    /// [`LookError::Bus`] while there is none.
-    pub fn bus(&self) -> Result<BusView, LookError> {
-        self.try_bus()
-            .map_err(|error| LookError::Bus(error.to_string()))
+    /// For looking at the bus; it is connected to with the first question.
+    #[must_use]
+    pub fn bus(&self) -> BusView {
+        BusView {
+            cluster: self.clone(),
+        }
     }
 
-    /// As [`Cluster::bus`], telling "not now" from "not at all".
+    /// As [`Cluster::bus`], where there is one: tells "not now" from "not at all".
     ///
     /// # Errors
     /// [`NoBus`].
     pub fn try_bus(&self) -> Result<BusView, NoBus> {
-        let bus = self.host().bus(self.namespace())?;
-        Ok(BusView { bus })
+        match self.host().linked_bus(self.namespace()) {
+            Some(Err(error)) => Err(error),
+            _ => Ok(self.bus()),
+        }
     }
 }
 
 impl BusView {
+    async fn bus(&self) -> Result<Arc<dyn Bus>, LookError> {
+        match self.cluster.host().linked_bus(self.cluster.namespace()) {
+            Some(linked) => linked.map_err(|error| LookError::Bus(error.to_string())),
+            None => self.cluster.bus_place.find(&self.cluster).await,
+        }
+    }
+
     /// Messages after a sequence, oldest first, at most 1,000.
     ///
     /// # Errors
     /// [`LookError::Bus`].
     pub async fn messages(&self, after: u64) -> Result<Vec<BusMessage>, LookError> {
         let stored = self
-            .bus
+            .bus()
+            .await?
             .messages(STREAM, after, 1000)
             .await
             .map_err(|error| LookError::Bus(error.to_string()))?;
@@ -80,7 +89,8 @@ impl BusView {
     /// [`LookError::Bus`].
     pub async fn payload(&self, sequence: u64) -> Result<Option<Vec<u8>>, LookError> {
         let stored = self
-            .bus
+            .bus()
+            .await?
             .messages(STREAM, sequence.saturating_sub(1), 1)
             .await
             .map_err(|error| LookError::Bus(error.to_string()))?;
@@ -95,7 +105,7 @@ impl BusView {
     /// # Errors
     /// [`LookError::Bus`].
     pub async fn last_sequence(&self) -> Result<u64, LookError> {
-        match self.bus.stream_info(STREAM).await {
+        match self.bus().await?.stream_info(STREAM).await {
             Ok(info) => Ok(info.last_sequence),
             Err(crate::embedded::bus::BusError::StreamNotFound(_)) => Ok(0),
             Err(error) => Err(LookError::Bus(error.to_string())),
@@ -107,7 +117,7 @@ impl BusView {
     /// # Errors
     /// [`LookError::Bus`].
     pub async fn consumers(&self) -> Result<Vec<ConsumerInfo>, LookError> {
-        match self.bus.consumers(STREAM).await {
+        match self.bus().await?.consumers(STREAM).await {
             Ok(consumers) => Ok(consumers),
             Err(crate::embedded::bus::BusError::StreamNotFound(_)) => Ok(Vec::new()),
             Err(error) => Err(LookError::Bus(error.to_string())),

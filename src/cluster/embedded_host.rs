@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::reach::{Connection, Unconnected, dial};
-use super::{Cluster, Host, NoBus, RewindError};
+use super::{Cluster, Host, RewindError};
 use crate::embedded::bus::Bus;
 use crate::embedded::cluster::EmbeddedCluster;
 use crate::embedded::snapshot::SnapshotError;
@@ -27,31 +26,16 @@ impl Cluster {
 struct EmbeddedHost(Arc<EmbeddedCluster>);
 
 impl Host for EmbeddedHost {
-    fn connect<'a>(
-        &'a self,
-        namespace: &'a str,
-        service: &'a str,
-        port: u16,
-    ) -> BoxFuture<'a, Result<Connection, Unconnected>> {
-        let address = self.0.service_address(namespace, service, port);
-        Box::pin(async move {
-            match address {
-                Some(address) => dial(address).await,
-                None => Err(Unconnected("it has no ready endpoint".to_owned())),
-            }
-        })
-    }
-
     fn service_address(&self, namespace: &str, service: &str, port: u16) -> Option<SocketAddr> {
         self.0.service_address(namespace, service, port)
     }
 
-    fn bus(&self, _namespace: &str) -> Result<Arc<dyn Bus>, NoBus> {
-        Ok(self.0.bus())
+    fn bus(&self, _namespace: &str) -> Option<Arc<dyn Bus>> {
+        Some(self.0.bus())
     }
 
-    fn look_interval(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(20)
+    fn bus_tag(&self) -> Option<String> {
+        self.0.bus_tag().map(str::to_owned)
     }
 
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {

@@ -73,6 +73,21 @@ impl KubeHost {
             port,
         }
     }
+
+    fn link(&self, namespace: &str) -> Result<Arc<dyn Bus>, NoBus> {
+        if self.options.bus == BusAccess::LogOnly {
+            return Err(NoBus::ByLogAlone(
+                "it was asked for (--log-only)".to_owned(),
+            ));
+        }
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links
+            .entry(namespace.to_owned())
+            .or_insert_with(|| {
+                bus_link::start(self.client.clone(), self.forwarder.clone(), namespace)
+            })
+            .state()
+    }
 }
 
 impl Host for KubeHost {
@@ -102,19 +117,16 @@ impl Host for KubeHost {
         }
     }
 
-    fn bus(&self, namespace: &str) -> Result<Arc<dyn Bus>, NoBus> {
-        if self.options.bus == BusAccess::LogOnly {
-            return Err(NoBus::ByLogAlone(
-                "it was asked for (--log-only)".to_owned(),
-            ));
-        }
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links
-            .entry(namespace.to_owned())
-            .or_insert_with(|| {
-                bus_link::start(self.client.clone(), self.forwarder.clone(), namespace)
-            })
-            .state()
+    fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>> {
+        self.link(namespace).ok()
+    }
+
+    fn linked_bus(&self, namespace: &str) -> Option<Result<Arc<dyn Bus>, NoBus>> {
+        Some(self.link(namespace))
+    }
+
+    fn bus_tag(&self) -> Option<String> {
+        self.options.tag.clone()
     }
 
     fn look_interval(&self) -> Duration {

@@ -6,6 +6,7 @@ mod access;
 mod apply;
 mod bus;
 mod bus_link;
+mod bus_place;
 pub mod context;
 pub mod doctor;
 mod embedded_host;
@@ -52,7 +53,15 @@ pub trait Host: Send + Sync {
         namespace: &'a str,
         service: &'a str,
         port: u16,
-    ) -> BoxFuture<'a, Result<Connection, Unconnected>>;
+    ) -> BoxFuture<'a, Result<Connection, Unconnected>> {
+        let address = self.service_address(namespace, service, port);
+        Box::pin(async move {
+            match address {
+                Some(address) => reach::dial(address).await,
+                None => Err(Unconnected("it has no ready endpoint".to_owned())),
+            }
+        })
+    }
     /// An address on this machine that leads to a Service's port, for people and other programs.
     fn service_address(
         &self,
@@ -61,12 +70,16 @@ pub trait Host: Send + Sync {
         port: u16,
     ) -> Option<std::net::SocketAddr>;
     /// A connection to the namespace's bus.
-    ///
-    /// # Errors
-    /// [`NoBus`]: not now, or not at all.
-    fn bus(&self, namespace: &str) -> Result<Arc<dyn Bus>, NoBus>;
+    fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>>;
+    /// The connection to the namespace's bus of a host that keeps one itself, or why there is none; `None` for hosts whose
+    /// bus is found through the EventBus.
+    fn linked_bus(&self, _namespace: &str) -> Option<Result<Arc<dyn Bus>, NoBus>> {
+        None
+    }
     /// How often state that cannot be watched may be looked at.
-    fn look_interval(&self) -> std::time::Duration;
+    fn look_interval(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(20)
+    }
     /// The image that runs the program in pods.
     fn image(&self) -> &str {
         WORKLOAD_IMAGE
@@ -77,6 +90,11 @@ pub trait Host: Send + Sync {
     }
     /// What tells the names of this session from those of others that used the cluster before; nothing where nobody could.
     fn session_tag(&self) -> Option<&str> {
+        None
+    }
+    /// A word that tells this session's dependencies from those of other sessions on the same bus; `None` where the bus
+    /// is this session's own.
+    fn bus_tag(&self) -> Option<String> {
         None
     }
     /// Keeps a copy of cluster, bus and volumes under a name.
@@ -149,6 +167,9 @@ impl LookError {
     }
 }
 
+/// Name of the embedded cluster.
+const EMBEDDED: &str = "embedded";
+
 /// Either cluster.
 #[derive(Clone)]
 pub struct Cluster {
@@ -156,6 +177,7 @@ pub struct Cluster {
     namespace: String,
     name: String,
     host: Arc<dyn Host>,
+    bus_place: Arc<bus_place::BusPlace>,
 }
 
 impl Cluster {
@@ -165,8 +187,9 @@ impl Cluster {
         Self {
             client,
             namespace: namespace.to_owned(),
-            name: "embedded".to_owned(),
+            name: EMBEDDED.to_owned(),
             host,
+            bus_place: Arc::default(),
         }
     }
 
@@ -182,6 +205,7 @@ impl Cluster {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             host,
+            bus_place: Arc::default(),
         }
     }
 
@@ -201,6 +225,10 @@ impl Cluster {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.name == EMBEDDED
     }
 
     /// How often state that cannot be watched may be looked at.
@@ -229,24 +257,18 @@ impl Cluster {
     /// Why the bus cannot be read at all; `None` while it can, or may be soon.
     #[must_use]
     pub fn by_log_alone(&self) -> Option<String> {
-        match self.host.bus(&self.namespace) {
-            Err(NoBus::ByLogAlone(reason)) => Some(reason),
+        match self.host.linked_bus(&self.namespace) {
+            Some(Err(NoBus::ByLogAlone(reason))) => Some(reason),
             _ => None,
         }
     }
 
-    /// Whether a name that [`Cluster::attempt_name`] went into can be of this session.
+    /// What an attempt adds to the names of its dependencies: `a3`, and more on a bus that other sessions use as well.
     #[must_use]
-    pub fn is_of_this_session(&self, name: &str) -> bool {
-        self.host.session_tag().is_none_or(|tag| name.contains(tag))
-    }
-
-    /// The same cluster, in another namespace.
-    #[must_use]
-    pub fn in_namespace(&self, namespace: &str) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            ..self.clone()
+    pub fn attempt_suffix(&self, attempt: u32) -> String {
+        match self.host.bus_tag() {
+            Some(tag) => format!("a{attempt}-{tag}"),
+            None => format!("a{attempt}"),
         }
     }
 

@@ -8,8 +8,7 @@ use futures::future::BoxFuture;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-use super::reach::{Connection, Unconnected, dial};
-use super::{Cluster, Host, LookError, NoBus, RewindError};
+use super::{Cluster, Host, LookError, RewindError};
 use crate::embedded::api::tls::init_tls;
 use crate::embedded::bus::Bus;
 use crate::embedded::cluster::{known_addresses, kubeconfig_path};
@@ -66,29 +65,8 @@ impl Host for RunningHost {
         )))
     }
 
-    fn connect<'a>(
-        &'a self,
-        namespace: &'a str,
-        service: &'a str,
-        port: u16,
-    ) -> BoxFuture<'a, Result<Connection, Unconnected>> {
-        let address = self.service_address(namespace, service, port);
-        Box::pin(async move {
-            match address {
-                Some(address) => dial(address).await,
-                None => Err(Unconnected("it has no ready endpoint".to_owned())),
-            }
-        })
-    }
-
-    fn bus(&self, _namespace: &str) -> Result<Arc<dyn Bus>, NoBus> {
-        Err(NoBus::ByLogAlone(
-            "the bus belongs to the process that runs the cluster".to_owned(),
-        ))
-    }
-
-    fn look_interval(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(100)
+    fn bus(&self, _namespace: &str) -> Option<Arc<dyn Bus>> {
+        None
     }
 
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {

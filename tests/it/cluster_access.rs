@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use eventlab::cluster::{
-    AccessQuestion, Cluster, Connection, Host, Manifest, NoBus, RewindError, Unconnected,
-};
+use eventlab::cluster::{AccessQuestion, Cluster, Host, Manifest, RewindError};
 use eventlab::embedded::bus::Bus;
 use futures::future::BoxFuture;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -20,21 +18,8 @@ impl Host for NoHost {
         None
     }
 
-    fn connect<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-        _: u16,
-    ) -> BoxFuture<'a, Result<Connection, Unconnected>> {
-        Box::pin(async { Err(Unconnected("nothing is there".to_owned())) })
-    }
-
-    fn bus(&self, _: &str) -> Result<Arc<dyn Bus>, NoBus> {
-        Err(NoBus::NotNow("nothing is there".to_owned()))
-    }
-
-    fn look_interval(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(20)
+    fn bus(&self, _: &str) -> Option<Arc<dyn Bus>> {
+        None
     }
 
     fn snapshot<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use eventlab::embedded::bus::{Bus, ConsumerInfo};
+use eventlab::embedded::bus::ConsumerInfo;
 use eventlab::embedded::node::process::ServiceContext;
 use eventlab::embedded::services::sensor::{self, Timing};
 use futures::future::BoxFuture;
@@ -26,20 +26,27 @@ fn quick(context: ServiceContext) -> BoxFuture<'static, i32> {
     sensor::run_with(context, timing)
 }
 
-struct World {
+pub struct World {
     lab: Lab,
-    bus: TestBus,
+    pub bus: TestBus,
 }
 
 impl World {
     async fn new() -> World {
+        World::on(TestBus::start()).await
+    }
+
+    async fn on(bus: TestBus) -> World {
         let lab = Lab::new().await;
         let account = json!({"metadata": {"name": "order-sensor"}});
         create(&lab, "/api/v1/namespaces/lab/serviceaccounts", account).await;
-        World {
-            lab,
-            bus: TestBus::start(),
-        }
+        World { lab, bus }
+    }
+
+    pub async fn allowed_on(bus: TestBus) -> World {
+        let world = World::on(bus).await;
+        world.allow().await;
+        world
     }
 
     /// With the right that the Sensor's account needs.
@@ -73,13 +80,13 @@ impl World {
     }
 
     /// A running pod whose triggers are all subscribed.
-    async fn start(&self, name: &str, sensor: &Value) -> Pod {
+    pub async fn start(&self, name: &str, sensor: &Value) -> Pod {
         let pod = self.pod(name, sensor).start();
         subscribed(&pod, 1).await;
         pod
     }
 
-    async fn post(&self, id: &str, data: &Value) {
+    pub async fn post(&self, id: &str, data: &Value) {
         self.post_to("orders", id, data).await;
     }
 
@@ -87,7 +94,7 @@ impl World {
         let body = json!({"specversion": "1.0", "id": id, "source": "webhook", "type": "webhook", "subject": event,
             "datacontenttype": "application/json", "time": "2026-01-02T03:04:05Z",
             "data_base64": STANDARD.encode(data.to_string())});
-        let bus = self.bus.bus();
+        let bus = self.bus.bus().await;
         bus.publish(
             &format!("default.webhook.{event}"),
             id,
@@ -115,23 +122,24 @@ impl World {
         ids
     }
 
-    async fn arrives(&self, ids: &[&str]) {
+    pub async fn arrives(&self, ids: &[&str]) {
         until(&format!("workflows of {ids:?}"), || async {
             self.arrivals().await == ids
         })
         .await;
     }
 
-    async fn consumers(&self) -> Vec<ConsumerInfo> {
+    pub async fn consumers(&self) -> Vec<ConsumerInfo> {
         self.bus
             .bus()
+            .await
             .consumers("default")
             .await
             .unwrap_or_default()
     }
 
     /// Everything on the bus has been handed out and acknowledged.
-    async fn settled(&self) {
+    pub async fn settled(&self) {
         let done = |info: &ConsumerInfo| info.num_pending == 0 && info.num_ack_pending == 0;
         until("every message is acknowledged", || async {
             self.consumers().await.iter().all(done)
@@ -169,7 +177,7 @@ fn sensor_of(dependencies: Value, triggers: Value) -> Value {
     json!({"metadata": {"name": "orders", "namespace": "lab"}, "spec": {"dependencies": dependencies, "triggers": triggers}})
 }
 
-fn orders() -> Value {
+pub fn orders() -> Value {
     sensor_of(
         json!([dependency("order", "orders")]),
         json!([trigger("start", "order")]),
@@ -699,7 +707,7 @@ async fn what_was_half_met_before_the_last_reset_is_forgotten() {
     world.settled().await;
     pod.kill();
     // Made as old as one that came the day before.
-    let bus = world.bus.bus();
+    let bus = world.bus.bus().await;
     let stored = bus
         .bucket_get("orders", "start/order")
         .await
