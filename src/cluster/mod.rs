@@ -18,6 +18,7 @@ mod logs;
 mod manifest;
 mod prepare;
 mod reach;
+mod reading;
 mod running;
 mod secrets;
 mod steady;
@@ -43,6 +44,7 @@ pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use prepare::{Preview, Waiting};
 pub use reach::{Connection, Request, Response, SendError, Stream, Unconnected};
+pub use reading::{Reading, ReadingError};
 pub use secrets::{texts_in, texts_of};
 
 /// What the rest of the program cannot know of a cluster except through this.
