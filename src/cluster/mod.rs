@@ -265,12 +265,14 @@ impl Cluster {
         }
     }
 
-    /// What an attempt adds to the names of its dependencies: `a3`, and more on a bus that other sessions use as well.
+    /// What an attempt adds to the names of its dependencies: `filter-path-a3`, and more on a bus that other sessions use
+    /// as well. The lab is part of it: a trigger that was gone for a while finds its old consumer under an old name, and
+    /// that one has another lab's subject.
     #[must_use]
-    pub fn attempt_suffix(&self, attempt: u32) -> String {
+    pub fn attempt_suffix(&self, lab: &str, attempt: u32) -> String {
         match self.host.bus_tag() {
-            Some(tag) => format!("a{attempt}-{tag}"),
-            None => format!("a{attempt}"),
+            Some(tag) => format!("{lab}-a{attempt}-{tag}"),
+            None => format!("{lab}-a{attempt}"),
         }
     }
 

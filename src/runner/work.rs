@@ -231,7 +231,7 @@ impl Worker {
             texts.push((file, text));
         }
         let mut fingerprints = Vec::new();
-        let suffix = self.cluster.attempt_suffix(attempt);
+        let suffix = self.cluster.attempt_suffix(lab, attempt);
         for manifest in &mut manifests {
             // Before anybody can write a word of it.
             self.observer.hide(cluster::texts_in(manifest));
