@@ -357,7 +357,12 @@ impl Worker {
             .lab(&place.lab)
             .map(|lab| lab.event.clone())
             .unwrap_or_default();
-        let request = sending::request(probe, &event, place.attempt, trace);
+        let request = sending::request(
+            probe,
+            &event,
+            self.cluster.attempt_name(place.attempt),
+            trace,
+        );
         let url = self
             .cluster
             .service_url(sending::WEBHOOK_SERVICE, sending::WEBHOOK_PORT)
