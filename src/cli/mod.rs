@@ -5,19 +5,24 @@ mod author;
 mod bundle;
 mod bus;
 pub mod cluster;
+mod doctor;
 pub mod exit;
 mod explain;
 mod inspect;
 mod learn;
 mod ledger;
 mod lint;
+mod metrics;
+mod node;
 pub mod place;
+mod prepare;
 mod progress;
 mod run;
 mod screen;
 mod seeds;
 mod shell;
 mod start;
+mod trace;
 
 use std::ffi::OsString;
 
@@ -77,6 +82,14 @@ enum Command {
     Open(bundle::OpenArgs),
     /// Say why a Sensor would pass or drop an event
     Explain(explain::ExplainArgs),
+    /// Say what is missing on a real cluster, and what mends it (--context)
+    Doctor(doctor::DoctorArgs),
+    /// Print or serve the four counters of the session for Prometheus
+    Metrics(metrics::MetricsArgs),
+    /// Run the embedded controllers and node against another API server (--context)
+    Node(node::NodeArgs),
+    /// Follow one event through a pipeline of your own
+    Trace(trace::TraceArgs),
     /// Find hazards in Sensors: unanchored, unescaped, coerced, misspelt, never live
     Lint(lint::LintArgs),
     /// For authors of labs
@@ -167,6 +180,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 
 async fn command(cli: Cli) -> Result<Exit, Failure> {
     let place = &cli.place;
+    place.real.check()?;
     match &cli.command {
         None => screen::open(place, cli.look, cli.seed).await,
         Some(Command::Run(args)) => run::run(place, args).await,
@@ -176,10 +190,14 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Check) => learn::check(place).await,
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
+        Some(Command::Metrics(args)) => metrics::run(place, args).await,
+        Some(Command::Node(args)) => node::run(place, args).await,
+        Some(Command::Trace(args)) => trace::run(place, args).await,
+        Some(Command::Doctor(args)) => doctor::run(place, args).await,
         Some(Command::Open(args)) => bundle::open(args),
         Some(Command::Completions(args)) => shell::completions(Cli::command(), args),
         Some(Command::Man(args)) => shell::man(Cli::command(), args),
-        Some(Command::Explain(args)) => explain::run(place, args).await,
+        Some(Command::Explain(args)) => explain::run(args).await,
         Some(Command::Lint(args)) => lint::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Lab(LabCommand::New(args))) => author::new(args),
