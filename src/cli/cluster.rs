@@ -82,6 +82,7 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
         let _ = rustix::process::setsid();
     }
     let folder = place.folder()?;
+    place.bus.prepare(&folder).await?;
     let files = start::open(&folder)?;
     let logs = start::log_to(&folder);
     let cluster = start::cluster(&folder, args.port).await?;
@@ -191,6 +192,19 @@ fn background(
         .args(["cluster", "start", "--background"]);
     if let Some(dir) = &place.state_dir {
         command.arg("--state-dir").arg(dir);
+    }
+    if let Some(bus) = &place.bus.bus {
+        // Not an argument, which everybody may read: it can hold a password.
+        command.env("EVENTLAB_BUS", bus);
+    }
+    for (option, file) in [
+        ("--bus-ca", &place.bus.bus_ca),
+        ("--bus-cert", &place.bus.bus_cert),
+        ("--bus-key", &place.bus.bus_key),
+    ] {
+        if let Some(file) = file {
+            command.arg(option).arg(file);
+        }
     }
     if let Some(port) = args.port {
         command.arg("--port").arg(port.to_string());

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use jiff::Timestamp;
 
 use super::exit::{Exit, Failure};
 use super::place::Place;
 use super::seeds;
 use super::start::{self, Started};
 use crate::runner::work::Patience;
-use crate::session::{Message, StagePhase};
+use crate::session::{Message, SessionView, StagePhase, State};
 
 const PATIENCE: Patience = Patience {
     gate: Some(Duration::from_secs(60)),
@@ -29,18 +30,60 @@ pub struct ResetArgs {
 }
 
 async fn open(place: &Place) -> Result<Started, Failure> {
-    start::session(&place.folder()?, Arc::new(place.catalog()?), PATIENCE).await
+    let folder = place.folder()?;
+    place.bus.prepare(&folder).await?;
+    start::session(&folder, Arc::new(place.catalog()?), PATIENCE).await
 }
 
 fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Shows the next hint of the present stage.
+/// The session as its journal and checkpoint show it, while somebody else holds it.
+struct Held {
+    state: State,
+    holder: String,
+    /// Its work was under way when the checkpoint was written.
+    working: bool,
+}
+
+fn held(place: &Place) -> Result<Option<Held>, Failure> {
+    let folder = place.folder()?;
+    let Some(holder) = crate::session::files::holder(&folder) else {
+        return Ok(None);
+    };
+    let view = SessionView::open(&folder).map_err(Failure::environment)?;
+    let working = view
+        .checkpoint
+        .as_ref()
+        .is_some_and(|kept| matches!(kept.phase, StagePhase::Working { .. }));
+    let labs = place.catalog()?.labs();
+    let (state, _) = State::resume(view.checkpoint, &view.entries, labs, Timestamp::now());
+    Ok(Some(Held {
+        state,
+        holder: holder.to_string(),
+        working,
+    }))
+}
+
+/// Talk, not data.
+fn remark(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Shows the next hint of the present stage; while somebody else holds the session, those that were shown.
 ///
 /// # Errors
 /// Whatever keeps a session from starting.
 pub async fn hint(place: &Place) -> Result<Exit, Failure> {
+    if let Some(held) = held(place)? {
+        held.state.hints().iter().for_each(|text| print(text));
+        remark(&format!(
+            "The session is held by {}: it shows the next hint (h on its screen).",
+            held.holder
+        ));
+        return Ok(Exit::Proven);
+    }
     let mut started = open(place).await?;
     let told = started
         .driver
@@ -57,14 +100,25 @@ pub async fn hint(place: &Place) -> Result<Exit, Failure> {
     Ok(Exit::Proven)
 }
 
-/// Does the present stage's work once, and says how it stands.
+/// Does the present stage's work once, and says how it stands; while somebody else holds the session, only the latter.
 ///
 /// # Errors
 /// Whatever keeps a session from starting.
 pub async fn check(place: &Place) -> Result<Exit, Failure> {
+    if let Some(held) = held(place)? {
+        remark(&format!(
+            "The session is held by {}: nothing is done here, this is how its stage stands.",
+            held.holder
+        ));
+        if held.working {
+            print(&format!("{}: under way", name(&held.state)));
+            return Ok(Exit::NotProven);
+        }
+        return Ok(stand(&held.state));
+    }
     let mut started = open(place).await?;
     let done = work(&mut started).await;
-    let exit = stand(&started);
+    let exit = stand(started.driver.state());
     started.stop().await;
     done?;
     Ok(exit)
@@ -91,13 +145,17 @@ async fn settle(started: &mut Started) -> Result<(), Failure> {
     Ok(())
 }
 
-fn stand(started: &Started) -> Exit {
-    let state = started.driver.state();
-    let place = state
+/// Lab and stage.
+fn name(state: &State) -> String {
+    state
         .lab()
         .zip(state.stage())
         .map(|(lab, stage)| format!("{} {}", lab.name, stage.name))
-        .unwrap_or_default();
+        .unwrap_or_default()
+}
+
+fn stand(state: &State) -> Exit {
+    let place = name(state);
     if let Some(notice) = state.notice() {
         print(&format!("{place}: {notice}"));
     }
@@ -143,6 +201,7 @@ pub async fn reset(place: &Place, args: &ResetArgs) -> Result<Exit, Failure> {
         )));
     }
     let mut started = open(place).await?;
+    let plan = started.driver.state().reset_plan(&args.lab);
     let done = reset_lab(&mut started, &args.lab).await;
     started.stop().await;
     done?;
@@ -150,7 +209,13 @@ pub async fn reset(place: &Place, args: &ResetArgs) -> Result<Exit, Failure> {
         seeds::draw_anew(&place.folder()?, &args.lab, seed)?;
         print(&format!("{} has the seed {seed} now", args.lab));
     }
-    print(&format!("{} starts over; its evidence is kept", args.lab));
+    print(&format!("{} starts over", args.lab));
+    plan.restores
+        .iter()
+        .for_each(|text| print(&format!("restored: {text}")));
+    plan.leaves
+        .iter()
+        .for_each(|text| print(&format!("left: {text}")));
     Ok(Exit::Proven)
 }
 

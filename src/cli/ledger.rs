@@ -1,5 +1,7 @@
 //! `eventlab ledger …`: with `--db` on a file, as in a pod; without it on the ledger of the session that runs.
 
+use std::io::Write;
+
 use tokio::runtime::Runtime;
 
 use super::exit::Failure;
@@ -7,10 +9,17 @@ use super::place::Place;
 use super::start;
 use crate::cluster::Cluster;
 use crate::ledger::commands::{self, LedgerCommand, View};
+use crate::runner::errand::{self, Errand};
+
+/// The Workflow that an errand is made after.
+const ERRAND: &str = "base/reconcile.yaml";
 
 /// Runs a ledger command and answers its exit code; 3 when it reads a session and none runs.
 pub fn run(place: &Place, command: &LedgerCommand) -> u8 {
     let (out, err) = (&mut std::io::stdout().lock(), &mut std::io::stderr());
+    if let Some(arguments) = command.errand(errand::LEDGER_IN_POD) {
+        return send_in(place, &arguments, out);
+    }
     if !command.reads_session() {
         return commands::run(command, None, out, err);
     }
@@ -21,6 +30,31 @@ pub fn run(place: &Place, command: &LedgerCommand) -> u8 {
             failure.exit.code()
         }
     }
+}
+
+/// Runs a command in a pod of the running session, where the ledger's file is, and answers its exit code.
+fn send_in(place: &Place, arguments: &[String], out: &mut dyn Write) -> u8 {
+    match in_pod(place, arguments) {
+        Ok(done) => {
+            // A reader that went away has what it wanted.
+            let _ = out.write_all(done.output.as_bytes());
+            u8::try_from(done.exit_code).unwrap_or(commands::FAILED)
+        }
+        Err(failure) => {
+            eprintln!("eventlab: {}", failure.message);
+            failure.exit.code()
+        }
+    }
+}
+
+fn in_pod(place: &Place, arguments: &[String]) -> Result<Errand, Failure> {
+    let catalog = place.catalog()?;
+    let manifest = catalog.manifest(ERRAND).map_err(Failure::internal)?;
+    let session = SessionLedger::open(place)?;
+    session
+        .runtime
+        .block_on(errand::run(&session.cluster, manifest, arguments))
+        .map_err(Failure::environment)
 }
 
 /// The cluster of the session that another process runs.

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::exit::{Exit, Failure};
-use crate::lint::rule::{self, RULES};
+use crate::lint::rule;
 use crate::lint::{Input, Options, Report, fix, lint, render};
 
 /// Most bytes of a file that are read.
@@ -130,9 +130,8 @@ fn print(text: &str) {
 }
 
 fn unknown_rule(id: &str) -> Failure {
-    let near = RULES
-        .iter()
-        .find(|rule| rule.id.contains(id) || id.contains(rule.id));
+    let mut rules = rule::all();
+    let near = rules.find(|rule| rule.id.contains(id) || id.contains(rule.id));
     let hint = near.map_or_else(
         || "`eventlab lint --list-rules` lists them".to_owned(),
         |rule| format!("did you mean {}?", rule.id),

@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use etcetera::BaseStrategy as _;
 
+use super::bus::{self, BusArgs};
 use super::exit::Failure;
 use crate::lab::Catalog;
 use crate::session::Checkpoint;
+
+/// Name of a session that runs on the embedded cluster alone.
+const EMBEDDED: &str = "embedded";
 
 /// Options that every command of a session takes.
 #[derive(Clone, Debug, Args)]
@@ -15,8 +19,8 @@ pub struct Place {
     /// Folder of all sessions (default: $XDG_STATE_HOME/eventlab)
     #[arg(long, global = true, value_name = "DIR", env = "EVENTLAB_STATE_DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Name of the session
-    #[arg(long, global = true, value_name = "NAME", default_value = "embedded", value_parser = session_name)]
+    /// Name of the session (over a real bus: nats)
+    #[arg(long, global = true, value_name = "NAME", default_value = EMBEDDED, value_parser = session_name)]
     pub session: String,
     /// Labs of a folder of one's own, over the bundled manifests
     #[arg(long, global = true, value_name = "DIR")]
@@ -24,6 +28,8 @@ pub struct Place {
     /// A context of the kubeconfig instead of the embedded cluster (not there yet)
     #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
+    #[command(flatten)]
+    pub bus: BusArgs,
 }
 
 fn session_name(name: &str) -> Result<String, String> {
@@ -50,7 +56,18 @@ impl Place {
                 "--context {context}: real clusters are not there yet; leave it out to use the embedded cluster"
             )));
         }
-        Ok(self.base()?.join(&self.session))
+        let name = match self.session.as_str() {
+            EMBEDDED if self.bus.bus.is_some() => bus::SESSION,
+            name => name,
+        };
+        let folder = self.base()?.join(name);
+        // Pods have folders of their own to work in, so what they are told is absolute.
+        std::path::absolute(&folder).map_err(|error| {
+            Failure::environment(format!(
+                "the folder {} cannot be found from here: {error}",
+                folder.display()
+            ))
+        })
     }
 
     fn base(&self) -> Result<PathBuf, Failure> {
@@ -84,9 +101,13 @@ impl Place {
     /// # Errors
     /// A lab file that does not hold.
     pub fn catalog(&self) -> Result<Catalog, Failure> {
-        match &self.labs {
-            Some(dir) => Catalog::folder(dir).map_err(Failure::usage),
-            None => Catalog::bundled().map_err(Failure::internal),
-        }
+        let catalog = match &self.labs {
+            Some(dir) => Catalog::folder(dir).map_err(Failure::usage)?,
+            None => Catalog::bundled().map_err(Failure::internal)?,
+        };
+        Ok(match self.bus.manifest()? {
+            Some(text) => catalog.with_manifest(bus::MANIFEST, text),
+            None => catalog,
+        })
     }
 }

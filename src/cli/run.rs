@@ -201,6 +201,7 @@ async fn play_round(
         Some(dir) => dir.path().join("session"),
         None => place.folder()?,
     };
+    place.bus.prepare(&folder).await?;
     let catalog = Arc::clone(catalog);
     let mut started = start::session_with_seed(&folder, catalog, PATIENCE, round.seed).await?;
     let mut interrupted = false;

@@ -1,50 +1,114 @@
-//! `eventlab`: the lab on screen.
+//! `eventlab`: the lab on screen, or line by line.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::Arc;
+
+use clap::Args;
+use futures::FutureExt as _;
 
 use super::exit::{Exit, Failure};
 use super::place::Place;
-use super::start;
+use super::start::{self, Started};
 use crate::runner::work::Patience;
 use crate::tui::screen::{self, End, ScreenError};
-use crate::tui::theme::{ColorChoice, Theme};
+use crate::tui::theme::{Background, ColorChoice, Theme};
+use crate::tui::{linear, terminal};
+
+/// How the screen looks.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Look {
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t)]
+    pub color: ColorChoice,
+    /// What the colours must stand out from
+    #[arg(long, global = true, value_enum, default_value_t)]
+    pub background: Background,
+    /// Draw with 7-bit characters only
+    #[arg(long, global = true)]
+    pub ascii: bool,
+    /// Line by line, for readers of screens: nothing is redrawn, every change is a new line, answers are typed
+    #[arg(long, global = true)]
+    pub accessible: bool,
+}
+
+impl Look {
+    fn theme(self) -> Theme {
+        let variable = |name: &str| std::env::var(name).ok();
+        let colored = self
+            .color
+            .resolve(variable("NO_COLOR").as_deref(), variable("TERM").as_deref());
+        let light = self.background.is_light(variable("COLORFGBG").as_deref());
+        Theme::new(colored, self.ascii).on(light, variable("COLORTERM").as_deref())
+    }
+}
 
 /// Opens the screen. Without a terminal it says so, and how to go on without one.
 ///
 /// # Errors
 /// No terminal, a session that is held by somebody else, and whatever keeps the cluster from starting.
-pub async fn open(
-    place: &Place,
-    color: ColorChoice,
-    ascii: bool,
-    seed: Option<u32>,
-) -> Result<Exit, Failure> {
+pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, Failure> {
     let folder = place.folder()?;
-    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !terminal && !look.accessible {
         return Err(Failure::usage(
-            "there is no terminal to draw on. Without one: `eventlab run`, `status`, `check`, `report`; see `eventlab --help`",
+            "there is no terminal to draw on. Without one: `eventlab run`, `status`, `check`, `report`, or line by line `eventlab --accessible`; see `eventlab --help`",
         ));
     }
-    let variable = |name: &str| std::env::var(name).ok();
-    let theme = Theme::new(
-        color.resolve(variable("NO_COLOR").as_deref(), variable("TERM").as_deref()),
-        ascii,
-    );
+    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+    if dumb && !look.accessible {
+        say("this terminal (TERM=dumb) cannot be drawn on: line by line, as with --accessible");
+    }
     let catalog = Arc::new(place.catalog()?);
+    place.bus.prepare(&folder).await?;
     let mut started = start::session_with_seed(&folder, catalog, Patience::default(), seed).await?;
-    let ended = screen::run(&mut started.driver, &started.cluster, theme).await;
+    let drawn = AssertUnwindSafe(draw(&mut started, look, look.accessible || dumb, &folder))
+        .catch_unwind()
+        .await;
     started.stop().await;
-    match ended {
-        Ok(End::Quit) => {
-            eprintln!(
+    let log = folder.join("logs/eventlab.log");
+    match drawn {
+        Ok(Ok(End::Quit)) => {
+            say(&format!(
                 "Saved in {}. The next `eventlab` goes on where you left.",
                 folder.display()
-            );
+            ));
             Ok(Exit::Proven)
         }
-        Ok(End::Signalled) => Ok(Exit::Interrupted),
-        Err(error @ ScreenError::Terminal(_)) => Err(Failure::environment(error)),
-        Err(error) => Err(Failure::environment(error)),
+        Ok(Ok(End::Signalled)) => Ok(Exit::Interrupted),
+        Ok(Err(error @ ScreenError::Terminal(_))) => Err(Failure::environment(error)),
+        Ok(Err(error)) => Err(Failure::environment(format!(
+            "{error}. What was done before is saved in {}; the log is {}",
+            folder.display(),
+            log.display()
+        ))),
+        Err(_) => Err(Failure::internal(format!(
+            "a defect of eventlab: {}. The session is saved in {}, and the next `eventlab` goes on where it was; the log is {}",
+            terminal::last_panic().unwrap_or_else(|| "the screen has failed".to_owned()),
+            folder.display(),
+            log.display()
+        ))),
     }
+}
+
+async fn draw(
+    started: &mut Started,
+    look: Look,
+    by_lines: bool,
+    folder: &Path,
+) -> Result<End, ScreenError> {
+    let Started {
+        driver, cluster, ..
+    } = started;
+    if by_lines {
+        let theme = Theme::new(false, look.ascii);
+        return linear::run(driver, cluster, theme, folder, &mut std::io::stdout()).await;
+    }
+    screen::run(driver, cluster, look.theme(), folder).await
+}
+
+/// To stderr, if anybody is there: after a hang-up nobody is.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

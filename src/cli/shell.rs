@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::exit::{Exit, Failure};
+use crate::tui::keys;
 
 /// Arguments of `completions`.
 #[derive(Clone, Debug, Args)]
@@ -46,6 +47,7 @@ pub fn man(command: Command, args: &ManArgs) -> Result<Exit, Failure> {
         Man::new(command)
             .render(&mut text)
             .map_err(Failure::internal)?;
+        text.extend(keys_section().into_bytes());
         let _ = io::stdout().write_all(&text);
         return Ok(Exit::Proven);
     };
@@ -56,4 +58,17 @@ pub fn man(command: Command, args: &ManArgs) -> Result<Exit, Failure> {
         })?;
     let _ = writeln!(io::stdout(), "{}", dir.display());
     Ok(Exit::Proven)
+}
+
+/// The keys of the screen, from the table that reads them.
+fn keys_section() -> String {
+    let plain = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
+    let mut text = ".SH KEYS\n".to_owned();
+    for (heading, rows) in keys::for_manual() {
+        text.push_str(&format!(".SS {heading}\n"));
+        for (shown, help) in rows {
+            text.push_str(&format!(".TP\n\\fB{}\\fR\n{}\n", plain(shown), plain(help)));
+        }
+    }
+    text
 }

@@ -123,6 +123,7 @@ pub async fn cluster(
         state_dir: folder.to_owned(),
         program: program()?,
         api_port,
+        bus_tag: super::bus::tag(folder),
     };
     let cluster = EmbeddedCluster::start(config)
         .await
@@ -154,6 +155,15 @@ pub fn program() -> Result<PathBuf, Failure> {
     })
 }
 
+/// Makes a session's folder (0700) and those above it.
+pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}
+
 /// The record of the process that runs this session's cluster, if it still does.
 #[must_use]
 pub fn running(folder: &Path) -> Option<Running> {
@@ -163,7 +173,7 @@ pub fn running(folder: &Path) -> Option<Running> {
     alive.then_some(running)
 }
 
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -22,33 +22,35 @@ pub struct BusMessage {
     pub trace: Option<String>,
 }
 
-/// A connection to the bus that only looks.
+/// Looks at the bus, wherever the EventBus says that it is.
 #[derive(Clone)]
 pub struct BusView {
-    bus: Arc<dyn Bus>,
+    cluster: Cluster,
 }
 
 impl Cluster {
-    /// Connects to look at the bus.
-    ///
-    /// # Errors
-    /// [`LookError::Bus`] while there is none.
-    pub fn bus(&self) -> Result<BusView, LookError> {
-        let bus = self.host().bus(self.namespace()).ok_or_else(|| {
-            LookError::Bus("the EventBus of the namespace is not running".to_owned())
-        })?;
-        Ok(BusView { bus })
+    /// For looking at the bus; it is connected to with the first question.
+    #[must_use]
+    pub fn bus(&self) -> BusView {
+        BusView {
+            cluster: self.clone(),
+        }
     }
 }
 
 impl BusView {
+    async fn bus(&self) -> Result<Arc<dyn Bus>, LookError> {
+        self.cluster.bus_place.find(&self.cluster).await
+    }
+
     /// Messages after a sequence, oldest first, at most 1,000.
     ///
     /// # Errors
     /// [`LookError::Bus`].
     pub async fn messages(&self, after: u64) -> Result<Vec<BusMessage>, LookError> {
         let stored = self
-            .bus
+            .bus()
+            .await?
             .messages(STREAM, after, 1000)
             .await
             .map_err(|error| LookError::Bus(error.to_string()))?;
@@ -72,7 +74,7 @@ impl BusView {
     /// # Errors
     /// [`LookError::Bus`].
     pub async fn last_sequence(&self) -> Result<u64, LookError> {
-        match self.bus.stream_info(STREAM).await {
+        match self.bus().await?.stream_info(STREAM).await {
             Ok(info) => Ok(info.last_sequence),
             Err(crate::embedded::bus::BusError::StreamNotFound(_)) => Ok(0),
             Err(error) => Err(LookError::Bus(error.to_string())),
@@ -84,7 +86,7 @@ impl BusView {
     /// # Errors
     /// [`LookError::Bus`].
     pub async fn consumers(&self) -> Result<Vec<ConsumerInfo>, LookError> {
-        match self.bus.consumers(STREAM).await {
+        match self.bus().await?.consumers(STREAM).await {
             Ok(consumers) => Ok(consumers),
             Err(crate::embedded::bus::BusError::StreamNotFound(_)) => Ok(Vec::new()),
             Err(error) => Err(LookError::Bus(error.to_string())),

@@ -34,6 +34,10 @@ impl Host for EmbeddedHost {
         Some(self.0.bus())
     }
 
+    fn bus_tag(&self) -> Option<String> {
+        self.0.bus_tag().map(str::to_owned)
+    }
+
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
         let (cluster, name) = (Arc::clone(&self.0), name.to_owned());
         Box::pin(async move {

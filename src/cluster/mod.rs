@@ -5,6 +5,7 @@
 mod access;
 mod apply;
 mod bus;
+mod bus_place;
 mod embedded_host;
 mod ledger;
 mod logs;
@@ -42,6 +43,11 @@ pub trait Host: Send + Sync {
     ) -> Option<std::net::SocketAddr>;
     /// A connection to the namespace's bus.
     fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>>;
+    /// A word that tells this session's dependencies from those of other sessions on the same bus; `None` where the bus
+    /// is this session's own.
+    fn bus_tag(&self) -> Option<String> {
+        None
+    }
     /// Keeps a copy of cluster, bus and volumes under a name.
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>>;
     /// Puts a copy back; pods are restarted.
@@ -97,6 +103,9 @@ impl LookError {
     }
 }
 
+/// Name of the embedded cluster.
+const EMBEDDED: &str = "embedded";
+
 /// Either cluster.
 #[derive(Clone)]
 pub struct Cluster {
@@ -104,6 +113,7 @@ pub struct Cluster {
     namespace: String,
     name: String,
     host: Arc<dyn Host>,
+    bus_place: Arc<bus_place::BusPlace>,
 }
 
 impl Cluster {
@@ -113,8 +123,9 @@ impl Cluster {
         Self {
             client,
             namespace: namespace.to_owned(),
-            name: "embedded".to_owned(),
+            name: EMBEDDED.to_owned(),
             host,
+            bus_place: Arc::default(),
         }
     }
 
@@ -136,10 +147,23 @@ impl Cluster {
         &self.name
     }
 
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.name == EMBEDDED
+    }
+
     /// How often state that cannot be watched may be looked at.
     #[must_use]
     pub fn look_interval(&self) -> std::time::Duration {
         std::time::Duration::from_millis(20)
+    }
+
+    /// What an attempt adds to the names of its dependencies: `a3`, and more on a bus that other sessions use as well.
+    #[must_use]
+    pub fn attempt_suffix(&self, attempt: u32) -> String {
+        match self.host.bus_tag() {
+            Some(tag) => format!("a{attempt}-{tag}"),
+            None => format!("a{attempt}"),
+        }
     }
 
     /// Keeps a copy of the whole cluster under a name, for [`Cluster::rewind`].

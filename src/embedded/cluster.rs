@@ -37,6 +37,8 @@ pub struct EmbeddedConfig {
     pub program: PathBuf,
     /// Port of the API; without one the port of the last start, or a free one.
     pub api_port: Option<u16>,
+    /// What tells this session from others on a bus that they share; `None` where the bus is the cluster's own.
+    pub bus_tag: Option<String>,
 }
 
 /// Why the cluster did not start. Each names the file or port, and what to do.
@@ -166,6 +168,12 @@ impl EmbeddedCluster {
     #[must_use]
     pub fn bus(&self) -> Arc<dyn Bus> {
         self.bus.bus()
+    }
+
+    /// What tells this session from others on a bus that they share.
+    #[must_use]
+    pub fn bus_tag(&self) -> Option<&str> {
+        self.config.bus_tag.as_deref()
     }
 
     /// Kills a container as `kill -9` would; answers whether it ran.

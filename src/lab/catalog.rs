@@ -273,6 +273,13 @@ impl Catalog {
         }
     }
 
+    /// The same labs with another text for one manifest.
+    #[must_use]
+    pub fn with_manifest(mut self, file: &str, text: String) -> Self {
+        self.manifests.insert(file.to_owned(), text);
+        self
+    }
+
     /// The text of a manifest.
     ///
     /// # Errors

@@ -18,6 +18,9 @@ const TRUTH: &str = "{{truth}}";
 /// So many causes are offered besides the right one.
 const OTHER_CAUSES: usize = 6;
 
+/// A manifest that is made for a fault: its name and its text.
+pub type Made = (String, String);
+
 /// Things of which one is broken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -143,7 +146,7 @@ impl Faults {
         lab: &Lab,
         seed: u32,
         manifests: &BTreeMap<String, String>,
-    ) -> Result<(Lab, Vec<(String, String)>), String> {
+    ) -> Result<(Lab, Vec<Made>), String> {
         let Some(faults) = &lab.faults else {
             return Ok((lab.clone(), Vec::new()));
         };
@@ -161,7 +164,7 @@ impl Faults {
         fault: &Fault,
         seed: u32,
         manifests: &BTreeMap<String, String>,
-    ) -> Result<(Lab, Vec<(String, String)>), String> {
+    ) -> Result<(Lab, Vec<Made>), String> {
         let healthy = manifests
             .get(&self.healthy)
             .ok_or_else(|| format!("there is no manifest `{}`", self.healthy))?;
@@ -203,7 +206,7 @@ impl Faults {
         &self,
         fault: &Fault,
         broken: &str,
-    ) -> Result<(Vec<WrongFix>, Vec<(String, String)>), String> {
+    ) -> Result<(Vec<WrongFix>, Vec<Made>), String> {
         let mut wrong = vec![WrongFix {
             name: "untouched".to_owned(),
             manifest: self.broken.clone(),

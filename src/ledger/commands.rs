@@ -119,9 +119,26 @@ impl LedgerCommand {
         match self {
             LedgerCommand::Show(args)
             | LedgerCommand::Attempts(args)
-            | LedgerCommand::Claims(args) => args.db.is_none(),
+            | LedgerCommand::Claims(args)
+            | LedgerCommand::Verify(args) => args.db.is_none(),
             _ => false,
         }
+    }
+
+    /// For a command that writes and names no file: its arguments for a pod that has the ledger at `db`.
+    #[must_use]
+    pub fn errand(&self, db: &str) -> Option<Vec<String>> {
+        let (none, mut words) = match self {
+            LedgerCommand::Reconcile(args) => (args.db.is_none(), args.words()),
+            LedgerCommand::Replay(args) => (args.db.is_none(), args.words()),
+            LedgerCommand::Decide(args) => (args.db.is_none(), args.words()),
+            LedgerCommand::Relay(args) => (args.db.is_none(), args.words()),
+            LedgerCommand::Clock(args) => (args.db.is_none(), args.words()),
+            _ => return None,
+        };
+        words.insert(0, "ledger".to_owned());
+        words.extend(["--db".to_owned(), db.to_owned()]);
+        none.then_some(words)
     }
 }
 
@@ -138,7 +155,7 @@ pub fn run(
         LedgerCommand::Show(args) => show::show(args, view, out),
         LedgerCommand::Attempts(args) => show::attempts(args, view, out),
         LedgerCommand::Claims(args) => show::claims(args, view, out),
-        LedgerCommand::Verify(args) => show::verify(args, out),
+        LedgerCommand::Verify(args) => show::verify(args, view, out),
         LedgerCommand::Deliver(args) => deliver::run_delivery(args, out),
         LedgerCommand::Reconcile(args) => deliver::run_reconciliation(args, out),
         LedgerCommand::Replay(args) => deliver::run_replay(args, out),

@@ -2,7 +2,7 @@
 //!
 //! `GET /orders`, `/attempts`, `/effects`, `/balances`, `/claims` and `/transitions` (of claims) answer a JSON array of
 //! rows, oldest first; `?after=SEQ&limit=N` (at most [`MAX_PAGE`]) asks for later rows. The header `Ledger-Clock` holds the ledger's time, `Ledger-More: true`
-//! says that rows were left over. `GET /healthz` answers 200 while the file can be read.
+//! says that rows were left over. `GET /verification` answers what `ledger verify` finds, `GET /healthz` answers 200 while the file can be read.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,11 +65,12 @@ pub fn router(reader: Arc<Reader>) -> Router {
         .route(BalanceRow::VIEW, get(page::<BalanceRow>))
         .route(ClaimRow::VIEW, get(page::<ClaimRow>))
         .route(TransitionRow::VIEW, get(page::<TransitionRow>))
+        .route("/verification", get(verification))
         .route("/healthz", get(healthz))
         .fallback(|| async {
             failure(
                 StatusCode::NOT_FOUND,
-                "no such view; there are /orders, /attempts, /effects, /balances, /claims, /transitions and /healthz",
+                "no such view; there are /orders, /attempts, /effects, /balances, /claims, /transitions, /verification and /healthz",
             )
         })
         .with_state(reader)
@@ -104,6 +105,12 @@ fn rows<T: Serialize>(page: Page<T>) -> Response {
         headers.insert(CLOCK, clock);
     }
     response
+}
+
+/// Balances recomputed from effects; the file is read whole.
+async fn verification(State(reader): State<Arc<Reader>>) -> Response {
+    let read = tokio::task::spawn_blocking(move || reader.verify()).await;
+    answer(read, |found| Json(found).into_response())
 }
 
 async fn healthz(State(reader): State<Arc<Reader>>) -> Response {

@@ -1,13 +1,13 @@
 //! Recomputes balances from effects and says where they differ.
 
 use rusqlite::Connection;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// At most so many differences and repeated keys are listed.
 const MAX_LISTED: i64 = 100;
 
 /// A stored balance that its effects do not add up to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalanceDifference {
     pub order_id: String,
     pub action: String,
@@ -16,7 +16,7 @@ pub struct BalanceDifference {
 }
 
 /// A business key with more than one effect: sums are right, the business is not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepeatedKey {
     pub order_id: String,
     pub action: String,
@@ -25,7 +25,7 @@ pub struct RepeatedKey {
 }
 
 /// What [`super::Reader::verify`] found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     pub attempts: i64,
     pub effects: i64,

@@ -1,6 +1,6 @@
 //! Hazards in Sensors: what Argo Events will do with a manifest that its author probably did not mean.
 //!
-//! From above: [`lint`] over texts, [`fix::apply`], the [`rule::RULES`], and [`render`] for people and programs. Every
+//! From above: [`lint`] over texts, [`fix::apply`], [`rule::all`] rules, and [`render`] for people and programs. Every
 //! finding is tried on the Sensor's own semantics where that can be done; nothing is read, sent or written here.
 
 mod check;
@@ -13,7 +13,7 @@ mod site;
 mod tree;
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -185,12 +185,15 @@ fn unreadable(input: &Input, error: &tree::Unreadable) -> Finding {
 
 /// Leaves out what is allowed, raises what is denied, and sorts.
 fn settle(report: &mut Report, inputs: &[Input], options: &Options) {
+    let lines: BTreeMap<&str, Vec<&str>> = inputs
+        .iter()
+        .map(|input| (input.name.as_str(), input.text.lines().collect()))
+        .collect();
     report.findings.retain(|finding| {
-        let text = inputs
-            .iter()
-            .find(|input| input.name == finding.file)
-            .map_or("", |input| input.text.as_str());
-        !options.allowed.contains(finding.rule) && !allowed_here(text, finding)
+        let lines = lines
+            .get(finding.file.as_str())
+            .map_or(&[][..], Vec::as_slice);
+        !options.allowed.contains(finding.rule) && !allowed_here(lines, finding)
     });
     for finding in &mut report.findings {
         if options.denied.contains(finding.rule) {
@@ -210,13 +213,10 @@ fn settle(report: &mut Report, inputs: &[Input], options: &Options) {
 }
 
 /// A comment `# eventlab: allow RULE` at the end of the line, or alone on the line before.
-fn allowed_here(text: &str, finding: &Finding) -> bool {
-    let mut lines = text.lines().skip(finding.line.saturating_sub(2));
-    let (before, own) = if finding.line > 1 {
-        (lines.next(), lines.next())
-    } else {
-        (None, lines.next())
-    };
+fn allowed_here(lines: &[&str], finding: &Finding) -> bool {
+    let line = |number: usize| lines.get(number.checked_sub(1)?).copied();
+    let own = line(finding.line);
+    let before = finding.line.checked_sub(1).and_then(line);
     let before = before.filter(|line| line.trim_start().starts_with('#'));
     [before, own].into_iter().flatten().any(|line| {
         let Some((_, rules)) = line.split_once("# eventlab: allow ") else {

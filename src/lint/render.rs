@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::rule::{RULES, Rule};
+use super::rule::{self, Rule};
 use super::{Finding, Level, Report};
 
 /// One finding a line, then what was meant, then the count.
@@ -126,7 +126,7 @@ pub fn sarif(report: &Report) -> String {
             "tool": {"driver": {
                 "name": "eventlab",
                 "version": env!("CARGO_PKG_VERSION"),
-                "rules": RULES.iter().map(sarif_rule).collect::<Vec<_>>(),
+                "rules": rule::all().map(sarif_rule).collect::<Vec<_>>(),
             }},
             "columnKind": "unicodeCodePoints",
             "results": report.findings.iter().map(sarif_result).collect::<Vec<_>>(),
@@ -153,7 +153,7 @@ fn sarif_result(finding: &Finding) -> Value {
     };
     let mut result = json!({
         "ruleId": finding.rule,
-        "ruleIndex": RULES.iter().position(|rule| rule.id == finding.rule),
+        "ruleIndex": rule::all().position(|rule| rule.id == finding.rule),
         "level": finding.level.as_str(),
         "message": {"text": message},
         "locations": [{
@@ -203,7 +203,7 @@ fn uri(path: &str) -> String {
 #[must_use]
 pub fn rules() -> String {
     let mut out = String::new();
-    for rule in &RULES {
+    for rule in rule::all() {
         let _ = writeln!(
             out,
             "{:<32} {:<8} {}",

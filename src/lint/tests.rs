@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::rule::{Place, RULES, example};
+use super::rule::{Place, example};
 use super::{Input, Level, Options, Report, fix, lint, rule};
 
 fn now() -> Timestamp {
@@ -47,7 +47,7 @@ fn fixed(text: &str, suggestions: bool) -> String {
 
 #[test]
 fn every_rule_finds_its_example_and_leaves_the_mended_one_alone() {
-    for rule in &RULES {
+    for rule in rule::all() {
         if rule.place == Place::None {
             continue;
         }
@@ -66,9 +66,9 @@ fn every_rule_finds_its_example_and_leaves_the_mended_one_alone() {
 
 #[test]
 fn ids_are_known_and_texts_are_there() {
-    let ids: BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
-    assert_eq!(ids.len(), RULES.len());
-    for rule in &RULES {
+    let ids: BTreeSet<&str> = rule::all().map(|rule| rule.id).collect();
+    assert_eq!(ids.len(), rule::all().count());
+    for rule in rule::all() {
         assert!(
             !rule.summary.ends_with('.') && rule.why.ends_with('.'),
             "{}",
@@ -109,7 +109,7 @@ fn ids_are_known_and_texts_are_there() {
 
 #[test]
 fn a_fix_mends_what_it_was_found_for() {
-    for rule in &RULES {
+    for rule in rule::all() {
         if rule.place == Place::None {
             continue;
         }
@@ -284,6 +284,14 @@ fn values_are_found_by_what_they_let_through() {
         wanted.sort_unstable();
         assert_eq!(found, wanted, "{kind} {comparator} {values:?}");
     }
+}
+
+#[test]
+fn a_script_that_asks_for_the_type_settles_coercion() {
+    let data = "data: [{path: body.vip, type: bool, value: [\"false\"]}]";
+    assert_eq!(filters(data).len(), 2);
+    let with_script = format!("{data}\nscript: return event.body.vip == false");
+    assert_eq!(filters(&with_script), ["missing-field"]);
 }
 
 #[test]

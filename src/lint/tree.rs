@@ -118,7 +118,13 @@ fn parse(text: &str, options: serde_saphyr::Options) -> Result<Vec<Node>, Unread
 
 fn unreadable(error: &serde_saphyr::Error) -> Unreadable {
     let message = error.to_string();
-    let message = message.lines().next().unwrap_or_default().to_owned();
+    let message = message.lines().next().unwrap_or_default();
+    // The place is told apart.
+    let message = match message.strip_prefix("error: line ") {
+        Some(rest) => rest.split_once(": ").map_or(message, |(_, rest)| rest),
+        None => message,
+    };
+    let message = message.to_owned();
     let (line, column) = error
         .location()
         .map_or((1, 1), |place| (whole(place.line()), whole(place.column())));

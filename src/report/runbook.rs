@@ -99,8 +99,8 @@ fn one(number: usize, case: &Case) -> String {
     {line}
 
 1. **Look at the destination**, by the source id `{order}:{action}`. The entry may carry the uid of Workflow `{workflow}`.
-   - It can be searched: `kubectl create -f manifests/base/reconcile.yaml` (runs `eventlab ledger reconcile`).
-   - It honours idempotency keys, and its window is not over: `manifests/uncertain/reconcile-by-key.yaml` asks again with the \
+   - It can be searched: `eventlab ledger reconcile` (runs in a pod beside the ledger).
+   - It honours idempotency keys, and its window is not over: `eventlab ledger reconcile --repeat-with-key` asks again with the \
 same key.
    - Neither: a person looks with the destination's own means. Write down who, when, and what was seen.
 2. **Settle it**, if no program could: `eventlab ledger decide --order-id '{order}' --action '{action}' --found REFERENCE --by \

@@ -235,7 +235,7 @@ fn serves_its_spec(deployment: &Deployment) -> bool {
     })
 }
 
-fn phase_of(workflow: &DynamicObject) -> &str {
+pub(super) fn phase_of(workflow: &DynamicObject) -> &str {
     workflow
         .data
         .pointer("/status/phase")
@@ -243,7 +243,7 @@ fn phase_of(workflow: &DynamicObject) -> &str {
         .unwrap_or_default()
 }
 
-fn has_ended(phase: &str) -> bool {
+pub(super) fn has_ended(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed" | "Error")
 }
 
@@ -275,7 +275,7 @@ fn fill_arguments(workflow: &mut Value, with: &BTreeMap<String, String>) {
 }
 
 /// Labels it as the lab's, and turns its name into the beginning of one.
-fn as_ours_each_time(metadata: &mut Value) {
+pub(super) fn as_ours_each_time(metadata: &mut Value) {
     let Some(metadata) = metadata.as_object_mut() else {
         return;
     };

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::cluster::Manifest;
 
-/// Renames every dependency `NAME` of a Sensor to `NAME-aATTEMPT`, wherever the Sensor names it.
-pub fn rename_dependencies(manifest: &mut Manifest, attempt: u32) {
+/// Renames every dependency `NAME` of a Sensor to `NAME-SUFFIX` (the suffix is the attempt's, such as `a3`), wherever the
+/// Sensor names it.
+pub fn rename_dependencies(manifest: &mut Manifest, suffix: &str) {
     if manifest.object.get("kind").and_then(Value::as_str) != Some("Sensor") {
         return;
     }
@@ -18,7 +19,7 @@ pub fn rename_dependencies(manifest: &mut Manifest, attempt: u32) {
     if let Some(Value::Array(dependencies)) = manifest.object.pointer_mut("/spec/dependencies") {
         for dependency in dependencies {
             if let Some(Value::String(name)) = dependency.get_mut("name") {
-                let renamed = format!("{name}-a{attempt}");
+                let renamed = format!("{name}-{suffix}");
                 names.insert(std::mem::replace(name, renamed.clone()), renamed);
             }
         }
@@ -91,7 +92,7 @@ mod tests {
                     "parameters": [{"src": {"dependencyName": "order"}}, {"src": {"dependencyName": "order-b"}}]}},
                     "parameters": [{"src": {"dependencyName": "order"}}]}]}}),
         };
-        rename_dependencies(&mut manifest, 3);
+        rename_dependencies(&mut manifest, "a3");
         assert_eq!(
             manifest.object,
             json!({"kind": "Sensor", "spec": {
@@ -113,7 +114,7 @@ mod tests {
                 file: "f".into(),
                 object: object.clone(),
             };
-            rename_dependencies(&mut manifest, 1);
+            rename_dependencies(&mut manifest, "a1");
             assert_eq!(manifest.object, object);
         }
     }

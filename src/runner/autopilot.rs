@@ -237,13 +237,8 @@ async fn play_stage(
         driver.tell(Message::Next)?;
     }
     settle(driver).await?;
-    // What was cut off and does not hold is done again, with new traces: the learner's key. Its pods died with the program,
-    // so that a failure says nothing about what was applied.
-    let open = matches!(
-        driver.state().phase(),
-        StagePhase::Unproven { .. } | StagePhase::Failed { .. }
-    );
-    if cut_off && open {
+    // What was cut off and cannot be proven any more is done again, with new traces: the learner's key.
+    if cut_off && matches!(driver.state().phase(), StagePhase::Unproven { .. }) {
         driver.tell(Message::Retry)?;
         settle(driver).await?;
     }

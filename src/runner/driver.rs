@@ -50,6 +50,7 @@ pub struct Driver {
     generation: u64,
     cancel: CancellationToken,
     worker: JoinHandle<()>,
+    failure: Option<String>,
 }
 
 /// Appends facts to the journal and hands them on.
@@ -152,6 +153,7 @@ impl Driver {
             generation: 0,
             cancel: CancellationToken::new(),
             worker,
+            failure: None,
         };
         driver.carry_out(effects)?;
         let drift = driver.drift(&cluster).await;
@@ -165,6 +167,9 @@ impl Driver {
     pub async fn close(self) {
         self.cancel.cancel();
         drop(self.jobs);
+        if self.failure.is_some() {
+            return;
+        }
         if let Err(error) = self.worker.await {
             tracing::error!(%error, "the worker ended badly");
         }
@@ -202,6 +207,12 @@ impl Driver {
             biased;
             Some(facts) = self.facts.recv() => Incoming { generation: None, message: Message::Facts(facts) },
             Some((generation, message)) = self.messages.recv() => Incoming { generation: Some(generation), message },
+            ended = &mut self.worker, if self.failure.is_none() => {
+                let why = ended.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
+                tracing::error!(why, "the worker has ended");
+                self.failure = Some(format!("what carries out the work has failed ({why}): leave, and start again; what was done is saved"));
+                Incoming { generation: None, message: Message::Cancel }
+            }
             else => std::future::pending().await,
         }
     }
@@ -293,6 +304,18 @@ impl Driver {
     #[must_use]
     pub fn copy_text(&self, file: &str) -> Option<String> {
         self.copies.read(file).ok().flatten()
+    }
+
+    /// The text of a manifest as it was applied last; `None` where that is not known.
+    #[must_use]
+    pub fn applied_text(&self, file: &str) -> Option<String> {
+        self.copies.applied(file)
+    }
+
+    /// What does not work any more, if the part that carries effects out has come to an end by itself.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     /// Where a working copy lies; it is made from the original when it is not there.

@@ -30,12 +30,6 @@ pub async fn look(
 ) -> Result<Input, LookError> {
     let sensor = get(cluster, &kinds::sensor(), SENSOR).await?;
     let event_bus = get(cluster, &kinds::event_bus(), EVENT_BUS).await?;
-    let bus = async {
-        match cluster.bus() {
-            Ok(bus) => bus.consumers().await,
-            Err(error) => Err(error),
-        }
-    };
     let event_source = get(cluster, &kinds::event_source(), EVENT_SOURCE).await?;
     let mut missing_bus = None;
     for object in event_source.iter().chain(&sensor) {
@@ -66,7 +60,11 @@ pub async fn look(
         sensor,
         sensor_pods: pods(cluster, &format!("sensor-name={SENSOR}")).await?,
         logs: observer.logs(),
-        consumers: bus.await.map_err(|error| error.to_string()),
+        consumers: cluster
+            .bus()
+            .consumers()
+            .await
+            .map_err(|error| error.to_string()),
     })
 }
 

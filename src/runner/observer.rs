@@ -195,6 +195,10 @@ struct Task {
     records_read: u64,
     /// Whether there is a destination beside the ledger.
     destination: bool,
+    /// Whether the claims' changes from before this process are behind us.
+    claims_read: bool,
+    /// Where the Workflows belong that carry an arrival of this session, by uid.
+    executions: BTreeMap<String, Place>,
     executions_with_rows: BTreeSet<String>,
     facts: Vec<Fact>,
     seen: HashSet<u64>,
@@ -219,6 +223,8 @@ impl Task {
             ledger_read: LedgerPosition::default(),
             records_read: 0,
             destination: false,
+            claims_read: false,
+            executions: BTreeMap::new(),
             executions_with_rows: BTreeSet::new(),
             facts: Vec::new(),
             seen: HashSet::new(),
@@ -344,13 +350,13 @@ impl Task {
         }
     }
 
-    fn bus(&self) -> Option<BusView> {
-        self.cluster.bus().ok()
+    fn bus(&self) -> BusView {
+        self.cluster.bus()
     }
 
     /// Reads new messages; true when the stream was read to its end.
     async fn look_at_bus(&mut self) -> bool {
-        let Some(bus) = self.bus() else { return false };
+        let bus = self.bus();
         let Ok(last) = bus.last_sequence().await else {
             return false;
         };
@@ -400,9 +406,10 @@ impl Task {
     }
 
     async fn look_at_consumers(&mut self) {
-        let (Some(focus), Some(bus)) = (self.focus.clone(), self.bus()) else {
+        let Some(focus) = self.focus.clone() else {
             return;
         };
+        let bus = self.bus();
         let Ok(consumers) = bus.consumers().await else {
             return;
         };
@@ -497,10 +504,11 @@ impl Task {
         }
         for row in view.transitions {
             self.ledger_read.transitions = self.ledger_read.transitions.max(row.seq);
-            if let Some(focus) = &self.focus {
-                new.push(facts::claim_changed(&focus.place, &row));
+            if let Some(place) = self.place_of_claim(&row.workflow_uid) {
+                new.push(facts::claim_changed(&place, &row));
             }
         }
+        self.claims_read = true;
         for row in view.attempts {
             self.ledger_read.attempts = self.ledger_read.attempts.max(row.seq);
             self.executions_with_rows.insert(row.workflow_uid.clone());
@@ -524,6 +532,15 @@ impl Task {
             }
         }
         self.write(new);
+    }
+
+    /// A change of a claim belongs where its run belongs; one by hand or by a relay, to where the session stands.
+    fn place_of_claim(&self, uid: &str) -> Option<Place> {
+        let own = self.executions.get(uid).cloned();
+        own.or_else(|| {
+            let focus = self.focus.as_ref().filter(|_| self.claims_read)?;
+            Some(focus.place.clone())
+        })
     }
 
     /// What is known of an arrival; reads the bus once when it is new. `None` for arrivals from before this session.
@@ -623,6 +640,7 @@ impl Task {
             message: text("/status/message"),
         };
         let namespace = self.cluster.namespace().to_owned();
+        self.executions.insert(uid.clone(), arrival.place.clone());
         let mut new = Vec::new();
         let before = self.phases.insert(uid.clone(), execution.phase.clone());
         if before.is_none() {

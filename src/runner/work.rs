@@ -197,10 +197,13 @@ impl Worker {
                     .rewind(&format!("{lab}-{stage}"))
                     .await
                     .map_err(not_rewound);
+                self.observer.rewound();
                 self.answer(generation, Message::Rewound { result });
             }
             Effect::Reset { lab } => {
+                self.observer.rewound();
                 let result = self.reset(&lab).await;
+                self.observer.rewound();
                 self.answer(generation, Message::Rewound { result });
             }
             Effect::OpenWorkingCopy { manifest } => {
@@ -220,16 +223,19 @@ impl Worker {
         files: &[String],
     ) -> Result<Vec<String>, StepError> {
         let mut manifests = Vec::new();
+        let mut texts = Vec::new();
         for file in files {
             let text = self.text(lab, stage, file)?;
             manifests
                 .extend(Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?);
+            texts.push((file, text));
         }
         let mut fingerprints = Vec::new();
+        let suffix = self.cluster.attempt_suffix(attempt);
         for manifest in &mut manifests {
             // Before anybody can write a word of it.
             self.observer.hide(cluster::texts_in(manifest));
-            rename_dependencies(manifest, attempt);
+            rename_dependencies(manifest, &suffix);
             let applied = self
                 .cluster
                 .apply(manifest)
@@ -247,6 +253,11 @@ impl Worker {
                 .withdraw_grants(file, &own)
                 .await
                 .map_err(environment)?;
+        }
+        for (file, text) in texts {
+            if let Err(error) = self.copies.note_applied(file, &text) {
+                tracing::warn!(%error, "noting what was applied");
+            }
         }
         self.focus(lab, stage, attempt).await;
         Ok(fingerprints)

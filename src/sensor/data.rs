@@ -2,24 +2,18 @@
 
 use std::borrow::Cow;
 
-use super::explain::{
-    ConditionReport, Found, Group, GroupReport, Operator, Outcome, Reason, Recorder, ValueReport,
-};
-use super::filter::Verdict;
+use super::explain::{ConditionReport, Found, Group, Outcome, Reason, ValueReport};
 use super::json::PrefixSet;
+use super::list_group::{self, ListGroup, Settled};
 use super::number::{self, parse_bool, parse_float};
 use super::path::Value;
-use super::payload::{Content, Payload, Place, Valid};
+use super::payload::{Place, Valid};
 use super::regex::Regex;
 use super::spec::DataSpec;
 use super::template::{Template, is_no_value};
 
 /// `filters.data`, compiled.
-#[derive(Debug)]
-pub(super) struct DataGroup {
-    conditions: Vec<Condition>,
-    operator: Operator,
-}
+pub(super) type DataGroup = ListGroup<Condition>;
 
 impl DataGroup {
     pub(super) fn compile(specs: &[DataSpec], operator: &str, prefixes: &mut PrefixSet) -> Self {
@@ -27,95 +21,53 @@ impl DataGroup {
             .iter()
             .map(|spec| Condition::compile(spec, prefixes))
             .collect();
-        Self {
-            conditions,
-            operator: Operator::read(operator),
-        }
-    }
-
-    pub(super) fn judge(&self, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {
-        let verdict = if self.conditions.is_empty() {
-            Verdict::passed(Reason::Match)
-        } else {
-            match payload.content() {
-                Content::Absent => Verdict::passed(Reason::NoData),
-                Content::Invalid => Verdict::error(
-                    Reason::InvalidJson,
-                    "data filter error (event data not valid JSON)".to_owned(),
-                ),
-                Content::Json(data) => self.judge_conditions(&data, recorder),
-            }
-        };
-        recorder.group(|conditions| verdict.report(Group::Data, self.operator, conditions));
-        verdict
-    }
-
-    pub(super) fn skip(&self, recorder: &mut impl Recorder) {
-        recorder.group(|_| GroupReport::not_reached(Group::Data, self.operator));
-    }
-
-    fn judge_conditions(&self, data: &Valid<'_, '_>, recorder: &mut impl Recorder) -> Verdict {
-        let mut errors: Vec<String> = Vec::new();
-        let mut first_error = None;
-        for (place, condition) in self.conditions.iter().enumerate() {
-            let (found, judged) = condition.judge(data);
-            let decides = (judged.outcome == Outcome::Passed) == (self.operator == Operator::Or);
-            recorder.condition(|| condition.report(found.as_ref(), &judged, decides));
-            if decides {
-                self.conditions[place + 1..]
-                    .iter()
-                    .for_each(|rest| recorder.condition(|| rest.not_reached()));
-                return judged.into_verdict();
-            }
-            if let Some(error) = judged.error {
-                first_error.get_or_insert(judged.reason);
-                errors.push(error);
-            }
-        }
-        match (self.operator, first_error) {
-            (Operator::And, _) => Verdict::passed(Reason::Match),
-            (Operator::Or, None) => Verdict::failed(Reason::Mismatch),
-            (Operator::Or, Some(reason)) => Verdict::error(
-                reason,
-                format!("data filter errors [{}]", errors.join(" / ")),
-            ),
-        }
+        Self::new(conditions, operator)
     }
 }
 
 /// What one condition came to, with the error's text as upstream's list of errors has it.
-struct Judged {
+pub(super) struct Judged<'d> {
     outcome: Outcome,
     reason: Reason,
     error: Option<String>,
+    /// What the path leads to.
+    found: Option<Value<'d>>,
     /// How many values were tried.
     tried: usize,
     /// What the template made of the value.
     templated: Option<Value<'static>>,
 }
 
-impl Judged {
-    fn error(reason: Reason, error: String, tried: usize) -> Self {
+impl Judged<'_> {
+    fn failing(reason: Reason, error: String, tried: usize) -> Self {
         Self {
             outcome: Outcome::Error,
             reason,
             error: Some(error),
+            found: None,
             tried,
             templated: None,
         }
     }
+}
 
-    fn into_verdict(self) -> Verdict {
-        match self.error {
-            Some(error) => Verdict::error(self.reason, format!("data filter error ({error})")),
-            None if self.outcome == Outcome::Passed => Verdict::passed(self.reason),
-            None => Verdict::failed(self.reason),
-        }
+impl Settled for Judged<'_> {
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 }
 
+/// One entry, compiled.
 #[derive(Debug)]
-struct Condition {
+pub(super) struct Condition {
     place: Place,
     kind: String,
     comparator: String,
@@ -209,38 +161,6 @@ impl Condition {
         }
     }
 
-    fn judge<'d>(&self, data: &Valid<'d, '_>) -> (Option<Value<'d>>, Judged) {
-        let value = match self.place.find(data) {
-            Ok(value) => value,
-            Err(limit) => {
-                return (
-                    None,
-                    Judged::error(Reason::TooComplex, limit.to_string(), 0),
-                );
-            }
-        };
-        if !value.exists() {
-            let error = format!("path '{}' does not exist", self.place.path());
-            return (None, Judged::error(Reason::MissingPath, error, 0));
-        }
-        if self.values.is_empty() {
-            let error = "no values specified".to_owned();
-            return (Some(value), Judged::error(Reason::NoValues, error, 0));
-        }
-        let templated = match self.apply_template(&value) {
-            Ok(templated) => templated,
-            Err(error) => {
-                return (Some(value), Judged::error(Reason::BadTemplate, error, 0));
-            }
-        };
-        let judged = self.judge_value(templated.as_ref().unwrap_or(&value));
-        let judged = Judged {
-            templated,
-            ..judged
-        };
-        (Some(value), judged)
-    }
-
     /// What the template makes of the value's text: always a text again.
     fn apply_template(&self, value: &Value<'_>) -> Result<Option<Value<'static>>, String> {
         let Some((written, template)) = &self.template else {
@@ -257,7 +177,7 @@ impl Condition {
         Ok(Some(Value::from_quoted(&number::quote(output.as_bytes()))))
     }
 
-    fn judge_value(&self, value: &Value<'_>) -> Judged {
+    fn judge_value(&self, value: &Value<'_>) -> Judged<'static> {
         match &self.matcher {
             Matcher::Bool(wanted) => {
                 let found = value.boolean();
@@ -277,37 +197,11 @@ impl Condition {
                     _ => false,
                 })
             }
-            Matcher::Unsupported => Judged::error(
+            Matcher::Unsupported => Judged::failing(
                 Reason::BadType,
                 format!("unsupported JSON type '{}'", self.kind),
                 0,
             ),
-        }
-    }
-
-    fn report(&self, found: Option<&Value<'_>>, judged: &Judged, decided: bool) -> ConditionReport {
-        let values = self
-            .values
-            .iter()
-            .enumerate()
-            .map(|(place, value)| ValueReport {
-                value: value.clone(),
-                outcome: if place >= judged.tried {
-                    Outcome::NotReached
-                } else if place + 1 < judged.tried {
-                    Outcome::Failed
-                } else {
-                    judged.outcome
-                },
-            });
-        ConditionReport {
-            found: found.map(|value| self.found(value, judged.templated.as_ref())),
-            values: values.collect(),
-            outcome: judged.outcome,
-            reason: judged.reason,
-            error: judged.error.clone(),
-            decided,
-            ..self.not_reached()
         }
     }
 
@@ -324,6 +218,77 @@ impl Condition {
             kind: value.kind().as_str(),
             raw: String::from_utf8_lossy(value.raw()).into_owned(),
             coerced: coerced.into_owned(),
+        }
+    }
+}
+
+impl list_group::Condition for Condition {
+    type Judged<'d> = Judged<'d>;
+    const GROUP: Group = Group::Data;
+    const NAME: &'static str = "data";
+
+    fn judge<'d>(&self, data: &Valid<'d, '_>) -> Judged<'d> {
+        let value = match self.place.find(data) {
+            Ok(value) => value,
+            Err(limit) => return Judged::failing(Reason::TooComplex, limit.to_string(), 0),
+        };
+        if !value.exists() {
+            let error = format!("path '{}' does not exist", self.place.path());
+            return Judged::failing(Reason::MissingPath, error, 0);
+        }
+        let missing = self
+            .values
+            .is_empty()
+            .then(|| (Reason::NoValues, "no values specified".to_owned()));
+        let templated = match missing {
+            None => self
+                .apply_template(&value)
+                .map_err(|error| (Reason::BadTemplate, error)),
+            Some(missing) => Err(missing),
+        };
+        let templated = match templated {
+            Ok(templated) => templated,
+            Err((reason, error)) => {
+                return Judged {
+                    found: Some(value),
+                    ..Judged::failing(reason, error, 0)
+                };
+            }
+        };
+        let judged = self.judge_value(templated.as_ref().unwrap_or(&value));
+        Judged {
+            found: Some(value),
+            templated,
+            ..judged
+        }
+    }
+
+    fn report(&self, judged: &Judged<'_>, decided: bool) -> ConditionReport {
+        let values = self
+            .values
+            .iter()
+            .enumerate()
+            .map(|(place, value)| ValueReport {
+                value: value.clone(),
+                outcome: if place >= judged.tried {
+                    Outcome::NotReached
+                } else if place + 1 < judged.tried {
+                    Outcome::Failed
+                } else {
+                    judged.outcome
+                },
+            });
+        ConditionReport {
+            found: judged
+                .found
+                .as_ref()
+                .map(|value| self.found(value, judged.templated.as_ref())),
+            values: values.collect(),
+            outcome: judged.outcome,
+            reason: judged.reason,
+            error: judged.error.clone(),
+            decided,
+            ..self.not_reached()
         }
     }
 
@@ -363,7 +328,7 @@ fn first_match<T>(
     wanted: &[Result<T, String>],
     wrong: Reason,
     matches: impl Fn(&T) -> bool,
-) -> Judged {
+) -> Judged<'static> {
     for (place, wanted) in wanted.iter().enumerate() {
         match wanted {
             Ok(wanted) if matches(wanted) => {
@@ -371,18 +336,20 @@ fn first_match<T>(
                     outcome: Outcome::Passed,
                     reason: Reason::Match,
                     error: None,
+                    found: None,
                     tried: place + 1,
                     templated: None,
                 };
             }
             Ok(_) => {}
-            Err(error) => return Judged::error(wrong, error.clone(), place + 1),
+            Err(error) => return Judged::failing(wrong, error.clone(), place + 1),
         }
     }
     Judged {
         outcome: Outcome::Failed,
         reason: Reason::Mismatch,
         error: None,
+        found: None,
         tried: wanted.len(),
         templated: None,
     }

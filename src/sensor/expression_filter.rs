@@ -1,22 +1,14 @@
 //! Expression filters: named values of the event's data, put into expressions.
 
-use std::collections::HashMap;
-
-use super::explain::{
-    ConditionReport, Found, Group, GroupReport, Operator, Outcome, Reason, Recorder, ValueReport,
-};
-use super::expression::{ExprValue, Expression};
-use super::filter::Verdict;
+use super::explain::{ConditionReport, Found, Group, Outcome, Reason, ValueReport};
+use super::expression::{ExprValue, Expression, Names};
 use super::json::PrefixSet;
-use super::payload::{Content, Payload, Place, Valid};
+use super::list_group::{self, ListGroup, Settled};
+use super::payload::{Place, Valid};
 use super::spec::ExprSpec;
 
 /// `filters.exprs`, compiled.
-#[derive(Debug)]
-pub(super) struct ExprGroup {
-    conditions: Vec<Condition>,
-    operator: Operator,
-}
+pub(super) type ExprGroup = ListGroup<Condition>;
 
 impl ExprGroup {
     pub(super) fn compile(specs: &[ExprSpec], operator: &str, prefixes: &mut PrefixSet) -> Self {
@@ -24,78 +16,21 @@ impl ExprGroup {
             .iter()
             .map(|spec| Condition::compile(spec, prefixes))
             .collect();
-        Self {
-            conditions,
-            operator: Operator::read(operator),
-        }
-    }
-
-    pub(super) fn judge(&self, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {
-        let verdict = if self.conditions.is_empty() {
-            Verdict::passed(Reason::Match)
-        } else {
-            match payload.content() {
-                Content::Absent => Verdict::passed(Reason::NoData),
-                Content::Invalid => Verdict::error(
-                    Reason::InvalidJson,
-                    "expr filter error (event data not valid JSON)".to_owned(),
-                ),
-                Content::Json(data) => self.judge_conditions(&data, recorder),
-            }
-        };
-        recorder.group(|conditions| verdict.report(Group::Exprs, self.operator, conditions));
-        verdict
-    }
-
-    pub(super) fn skip(&self, recorder: &mut impl Recorder) {
-        recorder.group(|_| GroupReport::not_reached(Group::Exprs, self.operator));
-    }
-
-    fn judge_conditions(&self, data: &Valid<'_, '_>, recorder: &mut impl Recorder) -> Verdict {
-        let mut errors: Vec<String> = Vec::new();
-        let mut first_error = None;
-        for (place, condition) in self.conditions.iter().enumerate() {
-            let judged = condition.judge(data);
-            let decides = match (self.operator, judged.outcome) {
-                // An expression without fields is passed over by upstream: it neither holds nor fails.
-                (_, Outcome::NotReached) => false,
-                (Operator::Or, outcome) => outcome == Outcome::Passed,
-                (Operator::And, outcome) => outcome != Outcome::Passed,
-            };
-            recorder.condition(|| condition.report(&judged, decides));
-            if decides {
-                self.conditions[place + 1..]
-                    .iter()
-                    .for_each(|rest| recorder.condition(|| rest.not_reached()));
-                return judged.into_verdict();
-            }
-            if let Some(error) = judged.error {
-                first_error.get_or_insert(judged.reason);
-                errors.push(error);
-            }
-        }
-        match (self.operator, first_error) {
-            (Operator::And, _) => Verdict::passed(Reason::Match),
-            (Operator::Or, None) => Verdict::failed(Reason::Mismatch),
-            (Operator::Or, Some(reason)) => Verdict::error(
-                reason,
-                format!("expr filter errors [{}]", errors.join(" / ")),
-            ),
-        }
+        Self::new(conditions, operator)
     }
 }
 
 /// What one expression came to.
-struct Judged {
+pub(super) struct Judged {
     outcome: Outcome,
     reason: Reason,
     error: Option<String>,
-    /// The fields as one object, and the expression's value.
-    found: Option<(String, String)>,
+    /// The values of the fields, in their order, and that of the expression; written out only when somebody asks.
+    found: Option<(Vec<ExprValue>, ExprValue)>,
 }
 
 impl Judged {
-    fn error(reason: Reason, error: String) -> Self {
+    fn failing(reason: Reason, error: String) -> Self {
         Self {
             outcome: Outcome::Error,
             reason,
@@ -103,18 +38,25 @@ impl Judged {
             found: None,
         }
     }
+}
 
-    fn into_verdict(self) -> Verdict {
-        match self.error {
-            Some(error) => Verdict::error(self.reason, format!("expr filter error ({error})")),
-            None if self.outcome == Outcome::Passed => Verdict::passed(self.reason),
-            None => Verdict::failed(self.reason),
-        }
+impl Settled for Judged {
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 }
 
+/// One entry, compiled.
 #[derive(Debug)]
-struct Condition {
+pub(super) struct Condition {
     text: String,
     /// A mistake in the expression is an error only when an event reaches it.
     expression: Result<Expression, String>,
@@ -134,20 +76,70 @@ impl Condition {
         }
     }
 
+    fn evaluate(&self, values: Vec<ExprValue>) -> Judged {
+        let names = Fields {
+            fields: &self.fields,
+            values: &values,
+        };
+        let result = match &self.expression {
+            Ok(expression) => expression
+                .evaluate_with(&names)
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error.clone()),
+        };
+        let value = match result {
+            Ok(value) => value,
+            Err(error) => return Judged::failing(Reason::BadExpression, error),
+        };
+        let (outcome, reason) = if value == ExprValue::Bool(true) {
+            (Outcome::Passed, Reason::Match)
+        } else {
+            (Outcome::Failed, Reason::Mismatch)
+        };
+        Judged {
+            outcome,
+            reason,
+            error: None,
+            found: Some((values, value)),
+        }
+    }
+}
+
+/// The fields of an expression with their values; of two with one name the last counts.
+struct Fields<'c> {
+    fields: &'c [(String, Place)],
+    values: &'c [ExprValue],
+}
+
+impl Names for Fields<'_> {
+    fn value(&self, name: &str) -> Option<ExprValue> {
+        let mut pairs = self.fields.iter().zip(self.values).rev();
+        pairs
+            .find(|((known, _), _)| known == name)
+            .map(|(_, value)| value.clone())
+    }
+}
+
+impl list_group::Condition for Condition {
+    // An expression without fields is passed over by upstream.
+    type Judged<'d> = Judged;
+    const GROUP: Group = Group::Exprs;
+    const NAME: &'static str = "expr";
+
     fn judge(&self, data: &Valid<'_, '_>) -> Judged {
-        let mut variables = HashMap::new();
-        for (name, place) in &self.fields {
+        let mut values = Vec::with_capacity(self.fields.len());
+        for (_, place) in &self.fields {
             let value = match place.find(data) {
                 Ok(value) => value,
-                Err(limit) => return Judged::error(Reason::TooComplex, limit.to_string()),
+                Err(limit) => return Judged::failing(Reason::TooComplex, limit.to_string()),
             };
             if !value.exists() {
                 let error = format!("path '{}' does not exist", place.path());
-                return Judged::error(Reason::MissingPath, error);
+                return Judged::failing(Reason::MissingPath, error);
             }
-            variables.insert(name.clone(), ExprValue::from_path(&value));
+            values.push(ExprValue::from_path(&value));
         }
-        if variables.is_empty() {
+        if values.is_empty() {
             return Judged {
                 outcome: Outcome::NotReached,
                 reason: Reason::NoValues,
@@ -155,43 +147,18 @@ impl Condition {
                 found: None,
             };
         }
-        self.evaluate(&variables)
-    }
-
-    fn evaluate(&self, variables: &HashMap<String, ExprValue>) -> Judged {
-        let result = match &self.expression {
-            Ok(expression) => expression
-                .evaluate(variables)
-                .map_err(|error| error.to_string()),
-            Err(error) => Err(error.clone()),
-        };
-        let value = match result {
-            Ok(value) => value,
-            Err(error) => return Judged::error(Reason::BadExpression, error),
-        };
-        let (outcome, reason) = if value == ExprValue::Bool(true) {
-            (Outcome::Passed, Reason::Match)
-        } else {
-            (Outcome::Failed, Reason::Mismatch)
-        };
-        let fields = variables
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        let found = Some((ExprValue::Map(fields).to_string(), value.to_string()));
-        Judged {
-            outcome,
-            reason,
-            error: None,
-            found,
-        }
+        self.evaluate(values)
     }
 
     fn report(&self, judged: &Judged, decided: bool) -> ConditionReport {
-        let found = judged.found.clone().map(|(raw, coerced)| Found {
-            kind: "JSON",
-            raw,
-            coerced,
+        let found = judged.found.as_ref().map(|(values, value)| {
+            let names = self.fields.iter().map(|(name, _)| name.clone());
+            let fields = names.zip(values.iter().cloned()).collect();
+            Found {
+                kind: "JSON",
+                raw: ExprValue::Map(fields).to_string(),
+                coerced: value.to_string(),
+            }
         });
         ConditionReport {
             found,

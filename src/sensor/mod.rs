@@ -5,6 +5,7 @@
 pub mod cases;
 pub mod conditions;
 mod context;
+pub mod cron;
 mod data;
 mod decode;
 mod event;
@@ -15,6 +16,7 @@ mod filter;
 mod go_json;
 pub mod json;
 pub mod layout;
+mod list_group;
 mod lua;
 pub mod number;
 pub mod parameters;
@@ -26,7 +28,8 @@ pub mod script;
 pub mod set;
 mod spec;
 pub mod template;
-mod time;
+pub mod time;
+pub mod transform;
 pub mod trigger;
 pub mod validate;
 

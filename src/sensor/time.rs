@@ -129,6 +129,18 @@ pub(super) fn find_zone(name: &str) -> Result<TimeZone, UnknownZone> {
     zone.ok_or_else(|| UnknownZone(name.to_owned()))
 }
 
+/// The zone of a name as Argo Events takes it; `None` for one that there is not.
+#[must_use]
+pub fn zone(name: &str) -> Option<TimeZone> {
+    find_zone(name).ok()
+}
+
+/// The instant of a local time, as Go's `time.Date` finds it.
+pub(super) fn instant_of(zone: &TimeZone, local: jiff::civil::DateTime) -> Option<Timestamp> {
+    let local = TimeZone::UTC.to_timestamp(local).ok()?.as_nanosecond();
+    Timestamp::from_nanosecond(to_utc(zone, local)).ok()
+}
+
 /// Seconds of a window's start and stop on the same day, for validation.
 pub(super) fn window_on(spec: &TimeSpec, now: Timestamp) -> Result<(i128, i128), String> {
     let zone = find_zone(&spec.timezone).map_err(|error| error.to_string())?;

@@ -41,6 +41,9 @@ pub struct StageRun {
     /// So many of the sends were waited for before the next one.
     #[serde(default)]
     pub settled: usize,
+    /// The program ended while this go was under way, and its pods with it.
+    #[serde(default)]
+    pub cut_off: bool,
 }
 
 impl StageRun {
@@ -147,6 +150,17 @@ pub struct StageFailure {
 impl StageFailure {
     /// Reason code of a probe that did not have its fate.
     pub const FATE: &'static str = "fate";
+
+    /// Whether a pod that ended with the program could look like this.
+    #[must_use]
+    pub fn may_be_of_a_lost_pod(&self) -> bool {
+        let run = |fate: &Fate| match fate {
+            Fate::Stopped { layer, .. } => *layer >= Layer::Run,
+            Fate::AppliedButRunStopped { .. } => true,
+            Fate::Applied => false,
+        };
+        self.order.is_some() || self.observed.as_ref().is_some_and(run)
+    }
 
     /// Whether this is how a wrong fix was said to fail.
     #[must_use]

@@ -34,6 +34,7 @@ impl State {
         state.raise_attempts(entries, u32::from(anew));
         state.adopt_sends(entries);
         state.recall_judgements(entries);
+        state.note_cut_off();
         let effects = state.first_effects();
         (state, effects)
     }
@@ -70,6 +71,19 @@ impl State {
             phase => phase,
         };
         self.note_position();
+    }
+
+    /// Workloads ran as children of the program that is gone: what they did not do says nothing about what was applied.
+    fn note_cut_off(&mut self) {
+        let StagePhase::Interrupted { step } = self.phase else {
+            return;
+        };
+        if step.is_stage_work()
+            && let Some(run) = self.run_mut()
+            && !run.sends.is_empty()
+        {
+            run.cut_off = true;
+        }
     }
 
     /// No attempt is below one in the journal, even if the checkpoint is older than its last lines; without a checkpoint

@@ -325,7 +325,11 @@ impl State {
                 order: one.order.clone(),
             })
             .collect();
-        let reasons: Vec<OpenReason> = of(Outcome::Unproven)
+        let cut_off = self.run().is_some_and(|run| run.cut_off);
+        let (lost, failures): (Vec<StageFailure>, Vec<StageFailure>) = failures
+            .into_iter()
+            .partition(|failure| cut_off && failure.may_be_of_a_lost_pod());
+        let mut reasons: Vec<OpenReason> = of(Outcome::Unproven)
             .map(|one| OpenReason {
                 probe: one.probe.clone(),
                 reason: "evidence".to_owned(),
@@ -333,6 +337,15 @@ impl State {
                 environment: blind && (one.access.is_some() || one.order.is_some()),
             })
             .collect();
+        reasons.extend(lost.into_iter().map(|failure| OpenReason {
+            probe: failure.probe,
+            reason: "cut-off".to_owned(),
+            text: format!(
+                "{}; the program ended meanwhile, and its pods with it: do the stage again",
+                failure.text
+            ),
+            environment: false,
+        }));
         if !failures.is_empty() {
             self.fail(failures, out);
         } else if reasons.is_empty() {

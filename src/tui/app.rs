@@ -1,15 +1,29 @@
-//! What the screen itself remembers: area, pane, scrolling, what is open. Turns keys into messages.
+//! What the screen itself remembers: area, pane, places in lists, what is open. Turns keys into commands.
+//!
+//! [`App::key`] and [`App::mouse`] answer a [`Command`] for the loop; [`App::prepare`] computes what the next frame shows.
 
-use std::collections::BTreeMap;
+mod moving;
+mod opening;
+mod overlay;
+mod pointer;
+mod questions;
 
 use crossterm::event::{KeyEvent, KeyEventKind};
 
+use super::builtin::BuiltIn;
+use super::cursor::Cursor;
 use super::keys::{self, Action};
 use super::logs::LogBook;
+use super::look::{Look, Tables};
+use super::manifest::{Compare, Texts};
+use super::scene::Scene;
+use super::search::Needle;
 use super::theme::Theme;
 use crate::evidence::Layer;
-use crate::lab::StageKind;
-use crate::session::{Message, Reconcile, State};
+use crate::session::{Message, State};
+
+pub use overlay::{Choice, Does, Overlay};
+pub use questions::{before_applying, stage_word, unreadable};
 
 /// The three areas that can have the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,17 +42,23 @@ pub enum Pane {
     Logs,
     Manifest,
     Ledger,
+    Counters,
+    Access,
     Gate,
+    Report,
 }
 
 impl Pane {
     /// All panes in order.
-    pub const ALL: [Pane; 5] = [
+    pub const ALL: [Pane; 8] = [
         Pane::Evidence,
         Pane::Logs,
         Pane::Manifest,
         Pane::Ledger,
+        Pane::Counters,
+        Pane::Access,
         Pane::Gate,
+        Pane::Report,
     ];
 
     /// Its name on the screen.
@@ -49,49 +69,72 @@ impl Pane {
             Pane::Logs => "logs",
             Pane::Manifest => "manifest",
             Pane::Ledger => "ledger",
+            Pane::Counters => "counters",
+            Pane::Access => "access",
             Pane::Gate => "gate",
+            Pane::Report => "report",
         }
     }
 
-    fn next(self) -> Pane {
-        let place = Pane::ALL.iter().position(|pane| *pane == self).unwrap_or(0);
-        Pane::ALL[(place + 1) % Pane::ALL.len()]
+    /// Its place in [`Pane::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
     }
-}
 
-/// One line of a list to choose from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
-    pub text: String,
-    pub message: Option<Message>,
-}
+    /// Whether lines are added at its end while one looks.
+    #[must_use]
+    pub fn grows(self) -> bool {
+        matches!(self, Pane::Evidence | Pane::Logs)
+    }
 
-/// What lies over the screen.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Overlay {
-    Help {
-        scroll: usize,
-    },
-    /// Facts of a cell, by `seq`.
-    Facts {
-        title: String,
-        facts: Vec<u64>,
-        selected: usize,
-    },
-    Choose {
-        title: String,
-        choices: Vec<Choice>,
-        selected: usize,
-    },
+    fn beside(self, steps: usize) -> Pane {
+        Pane::ALL[(self.index() + steps) % Pane::ALL.len()]
+    }
 }
 
 /// What the loop has to do for the screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     Tell(Message),
-    Edit { manifest: String },
+    /// Hand the terminal to the learner's editor, at a line (from 1) where one is known.
+    Edit {
+        manifest: String,
+        line: Option<usize>,
+    },
+    /// Open the built-in editor.
+    EditHere {
+        manifest: String,
+        line: Option<usize>,
+    },
+    /// Save what the built-in editor holds.
+    Save {
+        manifest: String,
+        text: String,
+    },
+    /// Check the working copy, and show which recorded probes it would judge otherwise.
+    Preview {
+        manifest: String,
+    },
+    Look(Look),
     Copy(String),
+    Mouse(bool),
+    Redraw,
+    Suspend,
     Quit,
+}
+
+/// A line that is being typed at the foot of the screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompt {
+    pub text: String,
+}
+
+/// A search that goes on over several turns of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Searching {
+    pub from: usize,
+    pub forward: bool,
 }
 
 /// The screen's own state.
@@ -101,40 +144,91 @@ pub struct App {
     pub pane: Pane,
     pub zoom: bool,
     pub overlay: Option<Overlay>,
+    pub prompt: Option<Prompt>,
+    pub editor: Option<BuiltIn>,
     /// Selected row and layer of the table.
     pub row: usize,
     pub layer: usize,
-    pub text_scroll: usize,
-    /// Lines above the shown end of each pane; 0 follows the end.
-    pub back: BTreeMap<Pane, usize>,
+    pub text: Cursor,
+    pub cursors: [Cursor; Pane::ALL.len()],
+    pub wrap: bool,
+    /// Evidence of this probe only.
+    pub by_probe: Option<String>,
+    /// Evidence of this layer only.
+    pub by_layer: Option<Layer>,
+    /// Logs of this source only.
+    pub source: Option<usize>,
+    pub compare: Compare,
+    pub needle: Needle,
+    pub searching: Option<Searching>,
     /// A short answer to the last key.
     pub flash: Option<String>,
+    /// What does not work any more, until the end.
+    pub failure: Option<String>,
     pub logs: LogBook,
-    /// Text of the manifest pane and where it comes from.
-    pub manifest: Vec<String>,
-    /// Where the webhook and the API can be reached, for the header of the gate pane.
+    pub manifest: Texts,
+    /// The ledger and the CRM as last read, or why they could not be.
+    pub tables: Option<Result<Tables, String>>,
+    /// The report as Markdown, as of when the pane was opened.
+    pub report: Option<Result<String, String>>,
+    /// Whether the mouse belongs to the screen.
+    pub mouse: bool,
+    /// Where the webhook and the API can be reached, for the header.
     pub reach: Vec<String>,
+    pub scene: Scene,
 }
 
 impl App {
     /// A fresh screen.
     #[must_use]
     pub fn new(theme: Theme) -> Self {
+        let mut cursors = [Cursor::default(); Pane::ALL.len()];
+        cursors[Pane::Evidence.index()] = Cursor::following();
+        cursors[Pane::Logs.index()] = Cursor::following();
         Self {
             theme,
             area: Area::default(),
             pane: Pane::default(),
             zoom: false,
             overlay: None,
+            prompt: None,
+            editor: None,
             row: 0,
             layer: 0,
-            text_scroll: 0,
-            back: BTreeMap::new(),
+            text: Cursor::default(),
+            cursors,
+            wrap: false,
+            by_probe: None,
+            by_layer: None,
+            source: None,
+            compare: Compare::default(),
+            needle: Needle::default(),
+            searching: None,
             flash: None,
+            failure: None,
             logs: LogBook::default(),
-            manifest: Vec::new(),
+            manifest: Texts::default(),
+            tables: None,
+            report: None,
+            mouse: true,
             reach: Vec::new(),
+            scene: Scene::default(),
         }
+    }
+
+    /// The state has changed: everything is computed anew before the next frame.
+    pub fn touch(&mut self) {
+        self.scene.stale = true;
+    }
+
+    /// Where the present pane's list stands.
+    #[must_use]
+    pub fn cursor(&self) -> &Cursor {
+        &self.cursors[self.pane.index()]
+    }
+
+    pub(super) fn cursor_mut(&mut self) -> &mut Cursor {
+        &mut self.cursors[self.pane.index()]
     }
 
     /// Takes a key and answers what is to be done.
@@ -142,11 +236,36 @@ impl App {
         if event.kind == KeyEventKind::Release {
             return None;
         }
-        let action = keys::action(event)?;
-        self.flash = None;
-        if action == Action::Interrupt {
+        let action = keys::action(event);
+        if action == Some(Action::Interrupt) {
             return Some(Command::Quit);
         }
+        if action == Some(Action::Suspend) {
+            return Some(Command::Suspend);
+        }
+        self.flash = None;
+        self.scene.stale_block = true;
+        if self.scene.places.too_small {
+            return (action == Some(Action::Quit)).then_some(Command::Quit);
+        }
+        if self.prompt.is_some() {
+            self.prompt_key(event, state);
+            return None;
+        }
+        if self.editor.is_some() {
+            return self.editor_key(event);
+        }
+        let action = action?;
+        self.searching = None;
+        if self.overlay.is_some() {
+            return self.overlay_key(action, state);
+        }
+        self.screen_key(action, state)
+    }
+
+    /// Does what a key would do; for the linear mode, where words are typed.
+    pub fn act(&mut self, action: Action, state: &State) -> Option<Command> {
+        self.flash = None;
         if self.overlay.is_some() {
             return self.overlay_key(action, state);
         }
@@ -157,38 +276,35 @@ impl App {
         let footer = state.footer();
         match action {
             Action::Next if footer.reconcile => {
-                self.overlay = Some(reconcile(state));
+                self.overlay = Some(questions::reconcile(state));
                 None
             }
-            Action::Next if footer.next_enabled => self.next(),
+            Action::Next if footer.next_enabled => self.next(state),
             Action::Next if footer.predict || footer.report => self.answer(state),
             Action::Next => self.flash(&footer.next),
             Action::Answer => self.answer(state),
-            Action::Edit if footer.edit => {
-                let manifest = state.stage()?.fix.as_ref()?.manifest.clone();
-                Some(Command::Edit { manifest })
+            Action::Apply => self.apply(state),
+            Action::Edit | Action::EditHere => self.edit(action, state),
+            Action::Hint if footer.edit => {
+                self.touch();
+                self.text.top = usize::MAX >> 1;
+                Some(Command::Tell(Message::Hint))
             }
-            Action::Edit => self.flash("this stage has no manifest to edit"),
-            Action::Hint => Some(Command::Tell(Message::Hint)),
-            Action::Reveal if footer.reveal => {
-                self.pane = Pane::Manifest;
-                Some(Command::Tell(Message::Reveal { confirmed: false }))
-            }
-            Action::Reveal if footer.edit && !state.revealed() => self.confirm(
-                "Show the solution without a try?",
-                Message::Reveal { confirmed: true },
-            ),
-            Action::Reveal => self.flash("there is no solution to show here"),
+            Action::Reveal => self.reveal(state),
             Action::Retry if footer.retry => Some(Command::Tell(Message::Retry)),
             Action::Retry => self.flash("there is nothing to do again here"),
             Action::Cancel if footer.cancel => Some(Command::Tell(Message::Cancel)),
             Action::Cancel => self.flash("nothing is under way"),
-            Action::Reset => self.confirm(
-                "Start this lab over? Its working copies are removed, its evidence is kept.",
-                Message::Reset,
-            ),
+            Action::Reset => {
+                self.overlay = Some(questions::reset(state));
+                None
+            }
             Action::Labs => {
-                self.overlay = Some(labs(state));
+                self.overlay = Some(questions::labs(state));
+                None
+            }
+            Action::Stages => {
+                self.overlay = questions::stages(state, None);
                 None
             }
             Action::Open => self.open(state),
@@ -197,50 +313,92 @@ impl App {
                 self.overlay = Some(Overlay::Help { scroll: 0 });
                 None
             }
-            Action::Quit => Some(Command::Quit),
-            moving => {
-                self.moved(moving, state);
-                None
+            Action::Mouse => {
+                self.mouse = !self.mouse;
+                self.flash = Some(if self.mouse {
+                    "the mouse belongs to the screen; m frees it".to_owned()
+                } else {
+                    "the mouse is free: select text with it; m takes it again".to_owned()
+                });
+                Some(Command::Mouse(self.mouse))
             }
+            Action::Redraw => Some(Command::Redraw),
+            Action::Quit => Some(Command::Quit),
+            moving => self.moved(moving, state),
         }
     }
 
-    fn flash(&mut self, text: &str) -> Option<Command> {
+    pub(super) fn flash(&mut self, text: &str) -> Option<Command> {
         self.flash = Some(text.to_owned());
         None
     }
 
-    fn next(&mut self) -> Option<Command> {
-        self.text_scroll = 0;
+    /// An edited manifest is looked at before it is applied.
+    fn next(&mut self, state: &State) -> Option<Command> {
+        if let Some(manifest) = applies(state) {
+            return Some(Command::Preview { manifest });
+        }
+        self.text.top = 0;
+        self.touch();
         Some(Command::Tell(Message::Next))
     }
 
-    fn confirm(&mut self, title: &str, message: Message) -> Option<Command> {
-        let choices = vec![
-            Choice {
-                text: "no".to_owned(),
-                message: None,
-            },
-            Choice {
-                text: "yes".to_owned(),
-                message: Some(message),
-            },
-        ];
-        self.overlay = Some(Overlay::Choose {
-            title: title.to_owned(),
-            choices,
-            selected: 0,
-        });
-        None
+    fn apply(&mut self, state: &State) -> Option<Command> {
+        let footer = state.footer();
+        if !footer.edit {
+            return self.flash("this stage has no manifest to apply; Enter does its work");
+        }
+        if footer.cancel {
+            return self.flash("something is under way; c cancels it");
+        }
+        let manifest = state.stage()?.fix.as_ref()?.manifest.clone();
+        Some(Command::Preview { manifest })
+    }
+
+    fn edit(&mut self, action: Action, state: &State) -> Option<Command> {
+        let Some(fix) = state.stage().and_then(|stage| stage.fix.as_ref()) else {
+            return self.flash("this stage has no manifest to edit");
+        };
+        let (manifest, line) = (fix.manifest.clone(), None);
+        Some(if action == Action::Edit {
+            Command::Edit { manifest, line }
+        } else {
+            Command::EditHere { manifest, line }
+        })
+    }
+
+    fn reveal(&mut self, state: &State) -> Option<Command> {
+        let footer = state.footer();
+        if state.revealed() || footer.reveal {
+            self.pane = Pane::Manifest;
+            self.compare = Compare::Reference;
+            self.touch();
+        }
+        if footer.reveal {
+            return Some(Command::Tell(Message::Reveal { confirmed: false }));
+        }
+        if footer.edit && !state.revealed() {
+            self.overlay = Some(questions::confirm(
+                "Show the reference without a try?",
+                vec!["The report will say that it was shown.".to_owned()],
+                Does::Tell(Message::Reveal { confirmed: true }),
+            ));
+            return None;
+        }
+        if state.revealed() {
+            None
+        } else {
+            self.flash("there is no solution to show here")
+        }
     }
 
     /// Opens the next question of a prediction or a report.
     fn answer(&mut self, state: &State) -> Option<Command> {
         let footer = state.footer();
         let overlay = if footer.predict {
-            prediction(state, None)
+            questions::prediction(state, None)
         } else if footer.report {
-            report_topics(state)
+            questions::report_topics(state)
         } else {
             None
         };
@@ -253,407 +411,30 @@ impl App {
 
     /// After a message was taken: the next question of the same kind, if one is open.
     pub fn follow_up(&mut self, message: &Message, state: &State) {
+        self.touch();
         if self.overlay.is_some() {
             return;
         }
         self.overlay = match message {
-            Message::Predict { probe, .. } => prediction(state, Some(probe)),
-            Message::Report { .. } if state.footer().report => report_topics(state),
+            Message::Predict { probe, .. } => questions::prediction(state, Some(probe)),
+            Message::Report { .. } if state.footer().report => questions::report_topics(state),
+            Message::Reveal { .. } if state.revealed() => {
+                self.pane = Pane::Manifest;
+                self.compare = Compare::Reference;
+                None
+            }
             _ => None,
         };
     }
-
-    fn open(&mut self, state: &State) -> Option<Command> {
-        let overlay = match self.area {
-            Area::Pane if self.pane == Pane::Evidence => self
-                .selected_fact(state)
-                .map(|seq| facts_overlay("fact", vec![seq])),
-            _ => self.selected_cell(state),
-        };
-        if overlay.is_none() {
-            return self.flash("there is no fact behind this yet");
-        }
-        self.overlay = overlay;
-        None
-    }
-
-    fn selected_cell(&self, state: &State) -> Option<Overlay> {
-        let rows = state.rows();
-        let row = rows.get(self.row.min(rows.len().saturating_sub(1)))?;
-        let layer = *Layer::ALL.get(self.layer)?;
-        let facts = row.cell(layer).facts.clone();
-        (!facts.is_empty())
-            .then(|| facts_overlay(&format!("{} at {}", row.probe, layer.name()), facts))
-    }
-
-    fn selected_fact(&self, state: &State) -> Option<u64> {
-        let back = self.back.get(&Pane::Evidence).copied().unwrap_or(0);
-        state.facts().iter().rev().nth(back).map(|fact| fact.seq)
-    }
-
-    fn copy(&mut self, state: &State) -> Option<Command> {
-        let seq = match &self.overlay {
-            Some(Overlay::Facts {
-                facts, selected, ..
-            }) => facts.get(*selected).copied(),
-            _ => match self.area {
-                Area::Pane if self.pane == Pane::Evidence => self.selected_fact(state),
-                _ => match self.selected_cell(state) {
-                    Some(Overlay::Facts { facts, .. }) => facts.first().copied(),
-                    _ => None,
-                },
-            },
-        };
-        match seq.and_then(|seq| state.fact(seq)) {
-            Some(fact) => Some(Command::Copy(fact.command.clone())),
-            None => self.flash("there is no command to copy here"),
-        }
-    }
-
-    fn overlay_key(&mut self, action: Action, state: &State) -> Option<Command> {
-        if matches!(action, Action::Back | Action::Quit) {
-            self.overlay = None;
-            return None;
-        }
-        if action == Action::Copy {
-            return self.copy(state);
-        }
-        match self.overlay.as_mut()? {
-            Overlay::Help { scroll } => match action {
-                Action::Help | Action::Next => self.overlay = None,
-                other => *scroll = step(*scroll, other, keys::BINDINGS.len(), 10),
-            },
-            Overlay::Facts {
-                facts, selected, ..
-            } => match action {
-                Action::Next | Action::Open => self.overlay = None,
-                other => *selected = step(*selected, other, facts.len(), 1),
-            },
-            Overlay::Choose {
-                choices, selected, ..
-            } => {
-                if !matches!(action, Action::Next | Action::Open) {
-                    *selected = step(*selected, action, choices.len(), 5);
-                    return None;
-                }
-                let message = choices
-                    .get(*selected)
-                    .and_then(|choice| choice.message.clone());
-                self.overlay = None;
-                return self.chosen(message?, state);
-            }
-        }
-        None
-    }
-
-    /// A choice that names a topic of the report opens its answers; any other is told to the session.
-    fn chosen(&mut self, message: Message, state: &State) -> Option<Command> {
-        if let Message::Report { topic, answer } = &message
-            && answer.is_empty()
-        {
-            self.overlay = report_answers(state, topic);
-            return None;
-        }
-        Some(Command::Tell(message))
-    }
-
-    fn moved(&mut self, action: Action, state: &State) {
-        match action {
-            Action::NextArea => self.area = next_area(self.area),
-            Action::PreviousArea => self.area = next_area(next_area(self.area)),
-            Action::NextPane => {
-                self.pane = self.pane.next();
-                self.area = Area::Pane;
-            }
-            Action::Zoom => self.zoom = !self.zoom,
-            Action::Back => self.zoom = false,
-            Action::Left => self.layer = self.layer.saturating_sub(1),
-            Action::Right => self.layer = (self.layer + 1).min(Layer::ALL.len() - 1),
-            scrolling => match self.area {
-                Area::Text => {
-                    self.text_scroll = step(self.text_scroll, scrolling, usize::MAX >> 1, 10)
-                }
-                Area::Table => self.row = step(self.row, scrolling, state.rows().len(), 5),
-                Area::Pane => self.scroll_pane(scrolling, state),
-            },
-        }
-    }
-
-    fn scroll_pane(&mut self, action: Action, state: &State) {
-        let length = match self.pane {
-            Pane::Evidence => state.facts().len(),
-            Pane::Logs => self.logs.len(),
-            Pane::Manifest => self.manifest.len(),
-            Pane::Ledger | Pane::Gate => 200,
-        };
-        let back = self.back.entry(self.pane).or_default();
-        // Panes that grow count from their end, so up means further back.
-        let grows = matches!(self.pane, Pane::Evidence | Pane::Logs);
-        *back = if grows {
-            step(*back, mirrored(action), length, 10)
-        } else {
-            step(*back, action, length, 10)
-        };
-    }
 }
 
-fn mirrored(action: Action) -> Action {
-    match action {
-        Action::Up => Action::Down,
-        Action::Down => Action::Up,
-        Action::PageUp => Action::PageDown,
-        Action::PageDown => Action::PageUp,
-        Action::Top => Action::Bottom,
-        Action::Bottom => Action::Top,
-        other => other,
-    }
-}
-
-fn next_area(area: Area) -> Area {
-    match area {
-        Area::Text => Area::Table,
-        Area::Table => Area::Pane,
-        Area::Pane => Area::Text,
-    }
-}
-
-/// The place after a movement in a list.
-fn step(place: usize, action: Action, length: usize, page: usize) -> usize {
-    let last = length.saturating_sub(1);
-    match action {
-        Action::Up => place.min(last).saturating_sub(1),
-        Action::Down => place.saturating_add(1).min(last),
-        Action::PageUp => place.min(last).saturating_sub(page),
-        Action::PageDown => place.saturating_add(page).min(last),
-        Action::Top => 0,
-        Action::Bottom => last,
-        _ => place.min(last),
-    }
-}
-
-fn facts_overlay(title: &str, facts: Vec<u64>) -> Overlay {
-    Overlay::Facts {
-        title: title.to_owned(),
-        facts,
-        selected: 0,
-    }
-}
-
-/// The first probe without a prediction, or the one after `after`.
-fn prediction(state: &State, after: Option<&str>) -> Option<Overlay> {
-    let stage = state.stage()?;
-    let predicted = state
-        .lab()?
-        .stages
-        .iter()
-        .find(|other| Some(&other.name) == stage.predicts.as_ref())?;
-    let given = state
-        .progress_here()
-        .and_then(|lab| lab.predictions.get(&predicted.name));
-    let open = |name: &str| given.is_none_or(|given| !given.contains_key(name));
-    let probe = predicted
-        .probes
-        .iter()
-        .find(|probe| open(&probe.name))
-        .or_else(|| after.is_none().then(|| predicted.probes.first()).flatten())?;
-    let mut choices = vec![choice(
-        "no layer: it has its effect",
-        Message::Predict {
-            probe: probe.name.clone(),
-            stops_at: None,
-        },
-    )];
-    choices.extend(Layer::ALL.map(|layer| {
-        choice(
-            &format!("{} stops it", layer.name()),
-            Message::Predict {
-                probe: probe.name.clone(),
-                stops_at: Some(layer),
-            },
-        )
-    }));
-    Some(Overlay::Choose {
-        title: format!("What becomes of: {}?", probe.title),
-        choices,
-        selected: 0,
-    })
-}
-
-fn choice(text: &str, message: Message) -> Choice {
-    Choice {
-        text: text.to_owned(),
-        message: Some(message),
-    }
-}
-
-fn report_topics(state: &State) -> Option<Overlay> {
-    state.stage()?.report.as_ref()?;
-    let stage = &state.stage()?.name;
-    let claims = state
-        .progress_here()
-        .map(|lab| lab.claims.as_slice())
-        .unwrap_or_default();
-    let topics = [
-        ("layer", "Which layer stopped it"),
-        ("fact", "Which fact proves it"),
-        ("cause", "What was the cause"),
-        ("not-proven", "What is not proven"),
-    ];
-    let choices = topics
-        .iter()
-        .map(|(topic, question)| {
-            let claimed = claims
-                .iter()
-                .filter(|claim| claim.topic == *topic && claim.stage == *stage)
-                .count();
-            let text = format!(
-                "{question} {}",
-                if claimed > 0 { "(answered)" } else { "(open)" }
-            );
-            choice(
-                &text,
-                Message::Report {
-                    topic: (*topic).to_owned(),
-                    answer: String::new(),
-                },
-            )
-        })
-        .collect();
-    Some(Overlay::Choose {
-        title: "Your report".to_owned(),
-        choices,
-        selected: 0,
-    })
-}
-
-fn report_answers(state: &State, topic: &str) -> Option<Overlay> {
-    let task = state.stage()?.report.as_ref()?;
-    let answer = |text: &str, answer: &str| {
-        choice(
-            text,
-            Message::Report {
-                topic: topic.to_owned(),
-                answer: answer.to_owned(),
-            },
-        )
-    };
-    let choices = match topic {
-        "layer" => std::iter::once(answer("no layer: it had its effect", "none"))
-            .chain(Layer::ALL.map(|layer| answer(layer.name(), layer.name())))
-            .collect(),
-        "fact" => state
-            .rows()
-            .iter()
-            .find(|row| row.probe == task.probe)
-            .map(|row| row.facts())
-            .unwrap_or_default()
-            .into_iter()
-            .chain(
-                state
-                    .failed_gate(&task.stage)
-                    .into_iter()
-                    .map(|(_, seq)| seq),
-            )
-            .filter_map(|seq| state.fact(seq))
-            .map(|fact| {
-                answer(
-                    &format!("#{} {}: {}", fact.seq, fact.layer.name(), fact.line),
-                    &fact.seq.to_string(),
-                )
-            })
-            .collect(),
-        "cause" => task
-            .causes
-            .iter()
-            .map(|cause| answer(&cause.text, &cause.text))
-            .collect(),
-        _ => task
-            .not_proven
-            .iter()
-            .map(|point| answer(&point.text, &point.text))
-            .collect(),
-    };
-    Some(Overlay::Choose {
-        title: topic.to_owned(),
-        choices,
-        selected: 0,
-    })
-}
-
-fn labs(state: &State) -> Overlay {
-    let mut choices = Vec::new();
-    let mut selected = 0;
-    for lab in state.labs().iter() {
-        let passed = state.progress_of(&lab.name);
-        for (index, stage) in lab.stages.iter().enumerate() {
-            let here = state.lab().is_some_and(|here| here.name == lab.name)
-                && index == state.stage_index();
-            let done = passed.is_some_and(|lab| lab.passed.contains(&stage.name));
-            if here {
-                selected = choices.len();
-            }
-            let kind = if stage.kind == StageKind::Read {
-                ""
-            } else {
-                stage_word(stage.kind)
-            };
-            let text = format!(
-                "{}{} {}/{} {} {kind}",
-                if here { "> " } else { "  " },
-                lab.name,
-                index + 1,
-                lab.stages.len(),
-                stage.title
-            );
-            choices.push(choice(
-                &format!("{text}{}", if done { " (passed)" } else { "" }),
-                Message::GoTo {
-                    lab: lab.name.clone(),
-                    stage: index,
-                },
-            ));
-        }
-    }
-    Overlay::Choose {
-        title: "Go to a stage (its work is taken back to its start)".to_owned(),
-        choices,
-        selected,
-    }
-}
-
-/// The word of a stage's kind.
-#[must_use]
-pub fn stage_word(kind: StageKind) -> &'static str {
-    match kind {
-        StageKind::Read => "read",
-        StageKind::Apply => "apply",
-        StageKind::Gate => "gate",
-        StageKind::Predict => "predict",
-        StageKind::Send => "send",
-        StageKind::Fix => "fix",
-        StageKind::Report => "report",
-        StageKind::Debrief => "debrief",
-    }
-}
-
-fn reconcile(state: &State) -> Overlay {
-    let choices = vec![
-        choice(
-            "adopt: go on with the cluster as it is",
-            Message::Reconcile(Reconcile::Adopt),
-        ),
-        choice(
-            "re-apply what this lab had applied",
-            Message::Reconcile(Reconcile::Reapply),
-        ),
-        choice(
-            "reset: start the lab over",
-            Message::Reconcile(Reconcile::Reset),
-        ),
-    ];
-    Overlay::Choose {
-        title: format!("The cluster differs: {}", state.drift().join("; ")),
-        choices,
-        selected: 0,
-    }
+/// The manifest that Enter would apply as the learner has edited it.
+fn applies(state: &State) -> Option<String> {
+    let manifest = &state.stage()?.fix.as_ref()?.manifest;
+    let edited = state.progress_here()?.edited.contains(manifest);
+    let again = !matches!(
+        state.phase(),
+        crate::session::StagePhase::Passed | crate::session::StagePhase::Working { .. }
+    );
+    (edited && again).then(|| manifest.clone())
 }

@@ -1,4 +1,4 @@
-//! One table of keys: it feeds the loop, the footer and the help.
+//! One table of keys: it feeds the loop, the footer, the help and the man page ([`for_manual`]).
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -6,7 +6,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Next,
+    Apply,
     Edit,
+    EditHere,
     Hint,
     Reveal,
     Answer,
@@ -14,12 +16,25 @@ pub enum Action {
     Cancel,
     Reset,
     Labs,
+    Stages,
     Open,
     Copy,
     NextArea,
     PreviousArea,
     NextPane,
+    PreviousPane,
+    /// The n-th pane, from 0.
+    Pane(usize),
     Zoom,
+    ByProbe,
+    ByLayer,
+    NextSource,
+    PreviousSource,
+    Wrap,
+    Compare,
+    Search,
+    FindNext,
+    FindPrevious,
     Up,
     Down,
     Left,
@@ -29,15 +44,44 @@ pub enum Action {
     Top,
     Bottom,
     Back,
+    Mouse,
+    Redraw,
+    Suspend,
     Help,
     Quit,
     Interrupt,
+}
+
+/// Where a key is listed in the help and the manual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    Lab,
+    Look,
+    Move,
+    Program,
+}
+
+impl Group {
+    /// All groups in order.
+    pub const ALL: [Group; 4] = [Group::Lab, Group::Look, Group::Move, Group::Program];
+
+    /// Its heading.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Group::Lab => "The lab",
+            Group::Look => "Looking",
+            Group::Move => "Moving",
+            Group::Program => "The program",
+        }
+    }
 }
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
     pub action: Action,
+    pub group: Group,
     pub keys: &'static [Chord],
     /// How the keys are written.
     pub shown: &'static str,
@@ -72,202 +116,134 @@ const fn control(character: char) -> Chord {
     }
 }
 
+const fn row(
+    action: Action,
+    group: Group,
+    keys: &'static [Chord],
+    shown: &'static str,
+    footer: &'static str,
+    help: &'static str,
+) -> Binding {
+    Binding {
+        action,
+        group,
+        keys,
+        shown,
+        footer,
+        help,
+    }
+}
+
+use Group::{Lab, Look, Move, Program};
+
 /// Every key of the program.
+#[rustfmt::skip]
 pub const BINDINGS: &[Binding] = &[
-    Binding {
-        action: Action::Next,
-        keys: &[key(KeyCode::Enter)],
-        shown: "Enter",
-        footer: "next",
-        help: "Do what the footer says: start the stage, continue it, or go on after it has passed.",
-    },
-    Binding {
-        action: Action::Answer,
-        keys: &[character('p')],
-        shown: "p",
-        footer: "answer",
-        help: "Predict, or answer the report: choose from a list.",
-    },
-    Binding {
-        action: Action::Edit,
-        keys: &[character('e')],
-        shown: "e",
-        footer: "edit",
-        help: "Edit this stage's manifest in $VISUAL or $EDITOR.",
-    },
-    Binding {
-        action: Action::Hint,
-        keys: &[character('t')],
-        shown: "t",
-        footer: "hint",
-        help: "Show the next hint.",
-    },
-    Binding {
-        action: Action::Reveal,
-        keys: &[character('S')],
-        shown: "S",
-        footer: "solution",
-        help: "Show the reference solution, after a try or on confirmation.",
-    },
-    Binding {
-        action: Action::Retry,
-        keys: &[character('r')],
-        shown: "r",
-        footer: "again",
-        help: "Do the stage's work again, with new traces.",
-    },
-    Binding {
-        action: Action::Cancel,
-        keys: &[character('c')],
-        shown: "c",
-        footer: "cancel",
-        help: "Stop waiting for what runs now.",
-    },
-    Binding {
-        action: Action::Open,
-        keys: &[character('o'), character(' ')],
-        shown: "o",
-        footer: "open",
-        help: "Open the selected cell or line: its facts, raw lines and commands.",
-    },
-    Binding {
-        action: Action::Copy,
-        keys: &[character('y')],
-        shown: "y",
-        footer: "",
-        help: "Copy the field command of what is selected or open.",
-    },
-    Binding {
-        action: Action::NextArea,
-        keys: &[key(KeyCode::Tab)],
-        shown: "Tab",
-        footer: "",
-        help: "Go to the next area: text, table, pane.",
-    },
-    Binding {
-        action: Action::PreviousArea,
-        keys: &[key(KeyCode::BackTab)],
-        shown: "Shift-Tab",
-        footer: "",
-        help: "Go to the area before.",
-    },
-    Binding {
-        action: Action::NextPane,
-        keys: &[character('v')],
-        shown: "v",
-        footer: "pane",
-        help: "Show the next pane: evidence, logs, manifest, ledger, gate.",
-    },
-    Binding {
-        action: Action::Zoom,
-        keys: &[character('z')],
-        shown: "z",
-        footer: "",
-        help: "Give the area all the room, or give it back.",
-    },
-    Binding {
-        action: Action::Labs,
-        keys: &[character('L')],
-        shown: "L",
-        footer: "labs",
-        help: "List the labs and their stages, and go to one.",
-    },
-    Binding {
-        action: Action::Reset,
-        keys: &[character('R')],
-        shown: "R",
-        footer: "",
-        help: "Start this lab over, on confirmation.",
-    },
-    Binding {
-        action: Action::Up,
-        keys: &[key(KeyCode::Up), character('k')],
-        shown: "Up k",
-        footer: "",
-        help: "Move or scroll up.",
-    },
-    Binding {
-        action: Action::Down,
-        keys: &[key(KeyCode::Down), character('j')],
-        shown: "Down j",
-        footer: "",
-        help: "Move or scroll down.",
-    },
-    Binding {
-        action: Action::Left,
-        keys: &[key(KeyCode::Left), character('h')],
-        shown: "Left h",
-        footer: "",
-        help: "Move left.",
-    },
-    Binding {
-        action: Action::Right,
-        keys: &[key(KeyCode::Right), character('l')],
-        shown: "Right l",
-        footer: "",
-        help: "Move right.",
-    },
-    Binding {
-        action: Action::PageUp,
-        keys: &[key(KeyCode::PageUp), control('b')],
-        shown: "PgUp",
-        footer: "",
-        help: "Scroll a page up.",
-    },
-    Binding {
-        action: Action::PageDown,
-        keys: &[key(KeyCode::PageDown), control('f')],
-        shown: "PgDn",
-        footer: "",
-        help: "Scroll a page down.",
-    },
-    Binding {
-        action: Action::Top,
-        keys: &[key(KeyCode::Home), character('g')],
-        shown: "g",
-        footer: "",
-        help: "Go to the top.",
-    },
-    Binding {
-        action: Action::Bottom,
-        keys: &[key(KeyCode::End), character('G')],
-        shown: "G",
-        footer: "",
-        help: "Go to the end, and follow it.",
-    },
-    Binding {
-        action: Action::Back,
-        keys: &[key(KeyCode::Esc)],
-        shown: "Esc",
-        footer: "",
-        help: "Close what is open.",
-    },
-    Binding {
-        action: Action::Help,
-        keys: &[character('?'), key(KeyCode::F(1))],
-        shown: "?",
-        footer: "keys",
-        help: "Show this list.",
-    },
-    Binding {
-        action: Action::Quit,
-        keys: &[character('q')],
-        shown: "q",
-        footer: "quit",
-        help: "Leave. Everything is saved, and the next start goes on here.",
-    },
-    Binding {
-        action: Action::Interrupt,
-        keys: &[control('c')],
-        shown: "Ctrl-C",
-        footer: "",
-        help: "Leave at once, whatever runs.",
-    },
+    row(Action::Next, Lab, &[key(KeyCode::Enter)], "Enter", "next",
+        "Do what the footer says: start the stage, continue it, or go on after it has passed. Nothing goes on by itself."),
+    row(Action::Answer, Lab, &[character('p')], "p", "answer",
+        "Predict, or answer the report: choose from a list."),
+    row(Action::Edit, Lab, &[character('e')], "e", "edit",
+        "Edit this stage's manifest in $VISUAL or $EDITOR."),
+    row(Action::EditHere, Lab, &[character('E')], "E", "edit here",
+        "Edit it in the built-in editor: Ctrl-S saves, Esc leaves, Ctrl-U undoes, Ctrl-R redoes."),
+    row(Action::Apply, Lab, &[character('a')], "a", "apply",
+        "Show which cells of the recorded probes the edited filter would flip, and apply it."),
+    row(Action::Hint, Lab, &[character('h')], "h", "hint",
+        "Show the next hint, in a stage that has hints; elsewhere move left."),
+    row(Action::Reveal, Lab, &[character('S')], "S", "solution",
+        "Show the reference solution, after a try or on confirmation."),
+    row(Action::Retry, Lab, &[character('r')], "r", "again",
+        "Do the stage's work again, with new traces."),
+    row(Action::Cancel, Lab, &[character('c')], "c", "cancel",
+        "Stop waiting for what runs now."),
+    row(Action::Labs, Lab, &[character('L')], "L", "labs",
+        "List the labs, and go to one."),
+    row(Action::Stages, Lab, &[character('b')], "b", "",
+        "Back to a stage of this lab: the cluster returns to how it was at its start."),
+    row(Action::Reset, Lab, &[character('R')], "R", "",
+        "Start this lab over, on confirmation."),
+
+    row(Action::Open, Look, &[character('o'), character(' ')], "o Space", "open",
+        "Open the selected cell or line: its facts; from a fact, its log in its surroundings or its object."),
+    row(Action::Copy, Look, &[character('y')], "y", "",
+        "Copy the field command of what is selected or open (through the terminal, OSC 52)."),
+    row(Action::NextPane, Look, &[character('v')], "v", "pane",
+        "Show the next pane: evidence, logs, manifest, ledger, counters, access, gate, report."),
+    row(Action::PreviousPane, Look, &[character('V')], "V", "",
+        "Show the pane before."),
+    row(Action::Pane(0), Look, &[character('1')], "1", "", "The evidence."),
+    row(Action::Pane(1), Look, &[character('2')], "2", "", "The logs of the pods."),
+    row(Action::Pane(2), Look, &[character('3')], "3", "", "The manifest."),
+    row(Action::Pane(3), Look, &[character('4')], "4", "", "The ledger: orders, attempts, effects, claims, and the CRM's records."),
+    row(Action::Pane(4), Look, &[character('5')], "5", "", "The four counters over time."),
+    row(Action::Pane(5), Look, &[character('6')], "6", "", "What service accounts may do."),
+    row(Action::Pane(6), Look, &[character('7')], "7", "", "The gate."),
+    row(Action::Pane(7), Look, &[character('8')], "8", "", "The incident report so far."),
+    row(Action::Zoom, Look, &[character('z')], "z", "",
+        "Give the area all the room, or give it back."),
+    row(Action::ByProbe, Look, &[character('f')], "f", "",
+        "Evidence of the table's selected probe only, or of all."),
+    row(Action::ByLayer, Look, &[character('F')], "F", "",
+        "Evidence of the next layer only, or of all."),
+    row(Action::NextSource, Look, &[character(']')], "]", "",
+        "Logs of the next pod and container, or of all."),
+    row(Action::PreviousSource, Look, &[character('[')], "[", "",
+        "Logs of the pod and container before."),
+    row(Action::Wrap, Look, &[character('w')], "w", "",
+        "Wrap long lines, or cut them."),
+    row(Action::Compare, Look, &[character('d')], "d", "",
+        "Manifest: the text, against what is applied, against the original, against the reference once it is allowed."),
+    row(Action::Search, Look, &[character('/')], "/", "",
+        "Search the text or the pane, whichever has the focus (upper and lower case are one, unless there is an upper one)."),
+    row(Action::FindNext, Look, &[character('n')], "n", "",
+        "Go to the next place found."),
+    row(Action::FindPrevious, Look, &[character('N')], "N", "",
+        "Go to the place found before."),
+
+    row(Action::NextArea, Move, &[key(KeyCode::Tab)], "Tab", "",
+        "Go to the next area: text, table, pane."),
+    row(Action::PreviousArea, Move, &[key(KeyCode::BackTab)], "Shift-Tab", "",
+        "Go to the area before."),
+    row(Action::Up, Move, &[key(KeyCode::Up), character('k')], "Up k", "",
+        "Move or scroll up."),
+    row(Action::Down, Move, &[key(KeyCode::Down), character('j')], "Down j", "",
+        "Move or scroll down."),
+    row(Action::Left, Move, &[key(KeyCode::Left)], "Left", "",
+        "Move left; in an open cell, the fact before."),
+    row(Action::Right, Move, &[key(KeyCode::Right), character('l')], "Right l", "",
+        "Move right; in an open cell, the next fact."),
+    row(Action::PageUp, Move, &[key(KeyCode::PageUp), control('b')], "PgUp", "",
+        "Scroll a page up (in the table: the text)."),
+    row(Action::PageDown, Move, &[key(KeyCode::PageDown), control('f')], "PgDn", "",
+        "Scroll a page down (in the table: the text)."),
+    row(Action::Top, Move, &[key(KeyCode::Home), character('g')], "g", "",
+        "Go to the top."),
+    row(Action::Bottom, Move, &[key(KeyCode::End), character('G')], "G", "",
+        "Go to the end, and follow it."),
+    row(Action::Back, Move, &[key(KeyCode::Esc)], "Esc", "",
+        "Close what is open."),
+
+    row(Action::Help, Program, &[character('?'), key(KeyCode::F(1))], "?", "keys",
+        "Show this list."),
+    row(Action::Mouse, Program, &[character('m')], "m", "",
+        "Free the mouse, so that the terminal can select text, or take it again."),
+    row(Action::Redraw, Program, &[control('l')], "Ctrl-L", "",
+        "Draw everything anew."),
+    row(Action::Suspend, Program, &[control('z')], "Ctrl-Z", "",
+        "Stop the program and give the terminal to the shell; `fg` comes back."),
+    row(Action::Quit, Program, &[character('q')], "q", "quit",
+        "Leave. Everything is saved, and the next start goes on here."),
+    row(Action::Interrupt, Program, &[control('c')], "Ctrl-C", "",
+        "Leave at once, whatever runs."),
 ];
 
 /// What a key event means, if anything.
 #[must_use]
 pub fn action(event: KeyEvent) -> Option<Action> {
+    if event.modifiers.contains(KeyModifiers::ALT) {
+        return None;
+    }
     let chord = Chord {
         code: event.code,
         control: event.modifiers.contains(KeyModifiers::CONTROL),
@@ -282,6 +258,18 @@ pub fn action(event: KeyEvent) -> Option<Action> {
 #[must_use]
 pub fn binding(action: Action) -> Option<&'static Binding> {
     BINDINGS.iter().find(|binding| binding.action == action)
+}
+
+/// The keys for the manual: heading, and each key with its sentence.
+pub fn for_manual() -> impl Iterator<Item = (&'static str, Vec<(&'static str, &'static str)>)> {
+    Group::ALL.into_iter().map(|group| {
+        let rows = BINDINGS
+            .iter()
+            .filter(|binding| binding.group == group)
+            .map(|binding| (binding.shown, binding.help))
+            .collect();
+        (group.title(), rows)
+    })
 }
 
 #[cfg(test)]
@@ -301,6 +289,12 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_manual_has_every_key_once() {
+        let listed: usize = for_manual().map(|(_, rows)| rows.len()).sum();
+        assert_eq!(listed, BINDINGS.len());
     }
 
     #[test]

@@ -302,6 +302,12 @@ fn spans_width(spans: &[Span<'_>]) -> usize {
     spans.iter().map(|span| span.content.width()).sum()
 }
 
+/// Columns that a text takes.
+#[must_use]
+pub fn width_of(text: &str) -> usize {
+    text.width()
+}
+
 /// The text up to a width.
 #[must_use]
 pub fn cut(text: &str, width: usize) -> String {
@@ -374,7 +380,7 @@ impl Wrapper<'_> {
     /// Adds a part of a word, over as many lines as it needs.
     fn piece(&mut self, piece: &Span<'static>) {
         let mut text = piece.content.as_ref();
-        while self.used + text.trim_end().width() > self.width {
+        while !text.is_empty() && self.used + text.trim_end().width() > self.width {
             let head = cut(text, self.width.saturating_sub(self.used));
             let head = if head.is_empty() && self.empty {
                 text.chars().take(1).collect()
@@ -481,6 +487,14 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn wrapping_ends_at_every_width(
+            text in "[a-z 漢]{0,60}", width in 0usize..9, first in "[ >]{0,6}", rest in "[ >]{0,6}"
+        ) {
+            let lines = wrap(&[Span::raw(text)], width, &first, &rest);
+            assert!(lines.len() <= 200);
+        }
+
         #[test]
         fn any_text_is_rendered(text in "\\PC{0,200}", width in 0u16..60) {
             let _ = render(&text, width, Theme::new(true, false));

@@ -1,15 +1,26 @@
 //! Screens, keys, theme. Draws state, never decides.
 //!
-//! [`app::App`] is what the screen itself remembers, [`view::draw`] draws it with the session's state, and [`screen`] runs
-//! the loop on a terminal.
+//! [`app::App`] is what the screen itself remembers, [`scene`] computes what a frame shows, [`view::draw`] draws it, and
+//! [`screen`] runs the loop on a terminal. [`keys`] is the one table of keys; [`linear`] is the screen without a screen,
+//! for readers of screens.
 
 pub mod app;
-mod editor;
+pub mod builtin;
+pub mod cursor;
+pub mod editor;
 pub mod keys;
+pub mod linear;
 pub mod logs;
-mod manifest;
+pub mod look;
+pub mod manifest;
 pub mod markdown;
+pub mod panes;
+pub mod places;
+pub mod preview;
+pub mod replay;
+pub mod scene;
 pub mod screen;
-mod terminal;
+pub mod search;
+pub mod terminal;
 pub mod theme;
 pub mod view;

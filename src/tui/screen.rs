@@ -1,29 +1,40 @@
 //! The loop: keys, messages, log lines and time in; frames out.
 
+use std::path::Path;
 use std::time::Duration;
 
-use crossterm::clipboard::CopyToClipboard;
-use crossterm::event::{Event, EventStream};
-use crossterm::execute;
+use crossterm::event::{Event, KeyEventKind, MouseEventKind};
 use futures::StreamExt as _;
+use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::app::{App, Command};
-use super::terminal::TerminalGuard;
+use super::app::{App, Command, Overlay, Pane};
+use super::builtin::BuiltIn;
+use super::logs::LogBook;
+use super::look::{Answer, Look, Looker};
+use super::manifest::{self, Texts};
+use super::terminal::{Events, Surface, TerminalGuard};
 use super::theme::Theme;
-use super::{editor, manifest, view};
-use crate::cluster::{Cluster, LogLine};
+use super::{editor, preview};
+use crate::cluster::{Cluster, LogFollower, LogLine};
 use crate::runner::driver::{Driver, DriverError};
+use crate::runner::fault;
 use crate::session::Message;
 
-/// Between two frames, unless a key asks for one at once.
+/// Between two frames.
 const FRAME: Duration = Duration::from_millis(33);
 /// How often the seconds of a wait are drawn.
 const TICK: Duration = Duration::from_millis(250);
 /// The longest text that is handed to the terminal's clipboard.
 const COPY_LIMIT: usize = 8 << 10;
+/// The ledger is read again at most so often while one looks at it.
+const LEDGER_AGAIN: Duration = Duration::from_secs(1);
+/// Log lines that are taken in one turn.
+const LINES: usize = 1024;
+/// How long a stopped process may take to come to a stop.
+const STOP: Duration = Duration::from_millis(300);
 
 /// Why the screen ended other than by a key.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +49,7 @@ pub enum ScreenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Quit,
-    /// SIGTERM or SIGHUP.
+    /// SIGTERM or SIGHUP, or the terminal went away.
     Signalled,
 }
 
@@ -46,159 +57,395 @@ pub enum End {
 ///
 /// # Errors
 /// The terminal fails, or the session cannot be saved any more.
-pub async fn run(driver: &mut Driver, cluster: &Cluster, theme: Theme) -> Result<End, ScreenError> {
-    let mut guard = TerminalGuard::take()?;
-    let mut app = App::new(theme);
-    app.reach.push(cluster.name().to_owned());
-    let (_follower, logs) = cluster.follow_logs("");
-    let mut screen = Loop {
-        driver,
-        app,
-        events: Some(EventStream::new()),
-        logs,
-        dirty: true,
-        deadline: Instant::now(),
-        shown: None,
-    };
-    screen.run(&mut guard).await
+pub async fn run(
+    driver: &mut Driver,
+    cluster: &Cluster,
+    theme: Theme,
+    dir: &Path,
+) -> Result<End, ScreenError> {
+    let surface = TerminalGuard::take()?;
+    Screen::new(driver, cluster, theme, dir, surface)
+        .run()
+        .await
 }
 
-struct Loop<'a> {
+/// The screen on any surface.
+pub struct Screen<'a, S> {
     driver: &'a mut Driver,
     app: App,
-    /// `None` while an editor has the terminal.
-    events: Option<EventStream>,
+    surface: S,
+    /// `None` while something else has the terminal.
+    events: Option<Events>,
     logs: mpsc::Receiver<LogLine>,
+    _follower: LogFollower,
+    looker: Looker,
+    answers: (
+        mpsc::UnboundedSender<(Look, Result<Answer, String>)>,
+        mpsc::UnboundedReceiver<(Look, Result<Answer, String>)>,
+    ),
     dirty: bool,
     /// When the next frame may be drawn.
     deadline: Instant,
-    /// Lab, stage and revision of what the manifest pane holds.
-    shown: Option<(String, usize, bool)>,
+    /// The manifests are to be read again.
+    stale_texts: bool,
+    /// When the ledger was asked for last, and whether its answer is awaited.
+    asked: Option<Instant>,
+    reading: bool,
 }
 
-async fn next_event(events: &mut Option<EventStream>) -> Option<std::io::Result<Event>> {
+async fn next_event(events: &mut Option<Events>) -> Option<std::io::Result<Event>> {
     match events {
         Some(events) => events.next().await,
         None => std::future::pending().await,
     }
 }
 
-impl Loop<'_> {
-    async fn run(&mut self, guard: &mut TerminalGuard) -> Result<End, ScreenError> {
+impl<'a, S: Surface> Screen<'a, S> {
+    /// A screen that draws on a surface; the session's directory holds its log lines.
+    #[must_use]
+    pub fn new(
+        driver: &'a mut Driver,
+        cluster: &Cluster,
+        theme: Theme,
+        dir: &Path,
+        mut surface: S,
+    ) -> Self {
+        let mut app = App::new(theme);
+        app.reach.push(cluster.name().to_owned());
+        app.logs = LogBook::in_folder(&dir.join("logs"));
+        let (follower, logs) = cluster.follow_logs("");
+        let looker = Looker {
+            cluster: cluster.clone(),
+            dir: dir.to_owned(),
+            labs: driver.state().labs().clone(),
+        };
+        Self {
+            driver,
+            app,
+            events: Some(surface.events()),
+            surface,
+            logs,
+            _follower: follower,
+            looker,
+            answers: mpsc::unbounded_channel(),
+            dirty: true,
+            deadline: Instant::now(),
+            stale_texts: true,
+            asked: None,
+            reading: false,
+        }
+    }
+
+    /// Runs until it is left.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub async fn run(&mut self) -> Result<End, ScreenError> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hang_up = signal(SignalKind::hangup())?;
+        let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
         let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut lines = Vec::with_capacity(LINES);
         loop {
             let waiting = self.driver.state().wait().is_some();
-            tokio::select! {
+            let searching = self.app.searching.is_some();
+            let ended = tokio::select! {
                 biased;
-                _ = terminate.recv() => return Ok(End::Signalled),
-                _ = hang_up.recv() => return Ok(End::Signalled),
+                _ = terminate.recv() => Some(End::Signalled),
+                _ = hang_up.recv() => Some(End::Signalled),
+                _ = go_on.recv() => {
+                    // Somebody stopped the process without a word; the shell has had the terminal meanwhile.
+                    self.take_back()?;
+                    None
+                }
                 event = next_event(&mut self.events) => match event {
-                    Some(Ok(event)) => if let Some(end) = self.event(event, guard).await? {
-                        return Ok(end);
-                    },
-                    Some(Err(error)) => return Err(error.into()),
+                    Some(Ok(event)) => self.event(event).await?,
                     // The terminal has gone away.
-                    None => return Ok(End::Signalled),
+                    Some(Err(_)) | None => Some(End::Signalled),
                 },
-                () = tokio::time::sleep_until(self.deadline), if self.dirty => self.draw(guard)?,
+                () = tokio::time::sleep_until(self.deadline), if self.dirty => self.draw(),
                 message = self.driver.next() => {
                     self.driver.take(message)?;
-                    self.dirty = true;
+                    self.state_changed();
+                    None
                 }
-                Some(line) = self.logs.recv() => {
-                    self.app.logs.push(line);
+                Some((look, answer)) = self.answers.1.recv() => {
+                    self.answered(look, answer);
+                    None
+                }
+                count = self.logs.recv_many(&mut lines, LINES), if !self.logs.is_closed() || !self.logs.is_empty() => {
+                    lines.drain(..).for_each(|line| self.app.logs.push(&line));
+                    self.dirty |= count > 0 && self.app.pane == Pane::Logs;
+                    None
+                }
+                () = std::future::ready(()), if searching => {
+                    self.app.search_on();
                     self.dirty = true;
+                    None
                 }
                 _ = tick.tick(), if waiting => {
                     self.driver.tell(Message::Tick(jiff::Timestamp::now()))?;
+                    self.app.scene.stale_block = true;
                     self.dirty = true;
+                    None
                 }
+            };
+            if let Some(end) = ended {
+                return Ok(end);
             }
         }
     }
 
-    fn draw(&mut self, guard: &mut TerminalGuard) -> Result<(), ScreenError> {
-        self.refresh_manifest();
-        let (state, app) = (self.driver.state(), &self.app);
-        guard.screen.draw(|frame| view::draw(frame, state, app))?;
+    fn state_changed(&mut self) {
+        fault::panic_point("screen-task");
+        self.app.touch();
+        self.app.failure = self.driver.failure().map(str::to_owned);
+        self.stale_texts = true;
+        self.dirty = true;
+    }
+
+    /// Draws a frame; a terminal that cannot be drawn on has gone away.
+    fn draw(&mut self) -> Option<End> {
+        fault::panic_point("screen-draw");
+        self.read_ledger_again();
+        if std::mem::take(&mut self.stale_texts) {
+            self.app.manifest = Texts::of(self.driver);
+            self.app.scene.stale_block = true;
+        }
+        let state = self.driver.state();
+        let Ok(size) = self.surface.size() else {
+            return Some(End::Signalled);
+        };
+        self.app.prepare(state, size.width, size.height);
         self.dirty = false;
         self.deadline = Instant::now() + FRAME;
-        Ok(())
+        self.surface
+            .draw(state, &self.app)
+            .is_err()
+            .then_some(End::Signalled)
     }
 
-    fn refresh_manifest(&mut self) {
-        let state = self.driver.state();
-        let key = (
-            state.lab().map(|lab| lab.name.clone()).unwrap_or_default(),
-            state.stage_index(),
-            state.revealed(),
-        );
-        if self.shown.as_ref() != Some(&key) {
-            self.app.manifest = manifest::lines(self.driver);
-            self.shown = Some(key);
+    fn read_ledger_again(&mut self) {
+        let due = self
+            .asked
+            .is_none_or(|asked| asked.elapsed() >= LEDGER_AGAIN);
+        if self.app.pane == Pane::Ledger && self.app.scene.stale && due && !self.reading {
+            self.look(Look::Tables);
         }
     }
 
-    async fn event(
-        &mut self,
-        event: Event,
-        guard: &mut TerminalGuard,
-    ) -> Result<Option<End>, ScreenError> {
+    fn look(&mut self, look: Look) {
+        if look == Look::Tables {
+            self.asked = Some(Instant::now());
+            self.reading = true;
+        }
+        let (looker, sender) = (self.looker.clone(), self.answers.0.clone());
+        tokio::spawn(async move {
+            let answer = looker.look(&look).await;
+            // The screen may have been left meanwhile.
+            let _ = sender.send((look, answer));
+        });
+    }
+
+    fn answered(&mut self, look: Look, answer: Result<Answer, String>) {
         self.dirty = true;
-        self.deadline = Instant::now();
-        let Event::Key(key) = event else {
-            return Ok(None);
+        self.app.scene.stale_block = true;
+        match answer {
+            Ok(Answer::Object {
+                title,
+                lines,
+                command,
+            }) => {
+                self.app.overlay = Some(Overlay::Text {
+                    title,
+                    lines,
+                    scroll: 0,
+                    command: Some(command),
+                });
+            }
+            Ok(Answer::Tables(tables)) => {
+                self.reading = false;
+                self.app.tables = Some(Ok(tables));
+            }
+            Ok(Answer::Report(text)) => self.app.report = Some(Ok(text)),
+            Err(error) => match look {
+                Look::Report => self.app.report = Some(Err(error)),
+                _ => self.app.flash = Some(error),
+            },
+        }
+    }
+
+    async fn event(&mut self, event: Event) -> Result<Option<End>, ScreenError> {
+        fault::panic_point("screen-event");
+        let command = match event {
+            Event::Key(key) if key.kind == KeyEventKind::Release => return Ok(None),
+            Event::Key(key) => self.app.key(key, self.driver.state()),
+            Event::Mouse(mouse)
+                if matches!(mouse.kind, MouseEventKind::Moved | MouseEventKind::Up(_)) =>
+            {
+                return Ok(None);
+            }
+            Event::Mouse(mouse) => self.app.mouse(mouse, self.driver.state()),
+            Event::Paste(text) => {
+                if let Some(editor) = &mut self.app.editor {
+                    editor.paste(&text);
+                }
+                None
+            }
+            _ => None,
         };
-        match self.app.key(key, self.driver.state()) {
-            None => {}
-            Some(Command::Quit) => return Ok(Some(End::Quit)),
-            Some(Command::Tell(message)) => {
+        self.dirty = true;
+        match command {
+            Some(command) => self.carry_out(command).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn carry_out(&mut self, command: Command) -> Result<Option<End>, ScreenError> {
+        match command {
+            Command::Quit => return Ok(Some(End::Quit)),
+            Command::Tell(message) => {
                 self.driver.tell(message.clone())?;
                 self.app.follow_up(&message, self.driver.state());
-                self.shown = None;
+                self.state_changed();
             }
-            Some(Command::Copy(text)) => self.copy(&text),
-            Some(Command::Edit { manifest }) => self.edit(&manifest, guard).await?,
+            Command::Copy(text) => self.copy(&text),
+            Command::Edit { manifest, line } => return self.edit(&manifest, line).await,
+            Command::EditHere { manifest, line } => self.edit_here(&manifest, line),
+            Command::Save { manifest, text } => self.save(&manifest, &text)?,
+            Command::Preview { manifest } => self.preview(&manifest),
+            Command::Look(Look::Tables) => {
+                self.app.show_ledger();
+                self.look(Look::Tables);
+            }
+            Command::Look(look) => self.look(look),
+            Command::Mouse(on) => self.surface.mouse(on)?,
+            Command::Redraw => self.take_back()?,
+            Command::Suspend => self.suspend().await?,
         }
         Ok(None)
     }
 
     fn copy(&mut self, text: &str) {
-        let done = text.len() <= COPY_LIMIT
-            && execute!(std::io::stdout(), CopyToClipboard::to_clipboard_from(text)).is_ok();
+        let done = text.len() <= COPY_LIMIT && self.surface.copy(text);
         self.app.flash = Some(if done {
             format!("copied: {text}")
         } else {
-            "too long to copy through the terminal".to_owned()
+            format!(
+                "too long to copy through the terminal ({} bytes, at most {COPY_LIMIT})",
+                text.len()
+            )
         });
     }
 
-    /// The event stream must be gone while the editor reads keys, else they are split between the two.
-    async fn edit(&mut self, file: &str, guard: &mut TerminalGuard) -> Result<(), ScreenError> {
+    fn take_back(&mut self) -> Result<(), ScreenError> {
+        self.surface.take_back(self.app.mouse)?;
+        self.app.touch();
+        self.dirty = true;
+        Ok(())
+    }
+
+    /// The event stream must be gone while something else reads keys, else they are split between the two.
+    async fn edit(&mut self, file: &str, line: Option<usize>) -> Result<Option<End>, ScreenError> {
         let path = match self.driver.working_copy(file) {
             Ok(path) => path,
             Err(error) => {
                 self.app.flash = Some(error.to_string());
-                return Ok(());
+                return Ok(None);
             }
         };
+        let words = match editor::command() {
+            Ok(words) => words,
+            Err(why) => {
+                self.edit_here(file, line);
+                self.app.flash = Some(why);
+                return Ok(None);
+            }
+        };
+        let before = std::fs::read(&path).ok();
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
         self.events = None;
-        guard.lend();
-        let edited = editor::edit(&path).await;
-        guard.take_back()?;
-        self.events = Some(EventStream::new());
-        self.app.flash = match edited {
-            Ok(()) => {
-                self.driver.tell(Message::Edited {
-                    manifest: file.to_owned(),
-                })?;
-                Some(manifest::check(file, &path))
-            }
-            Err(error) => Some(error),
+        self.surface.lend();
+        let edited = tokio::select! {
+            edited = editor::edit(&words, &path, line) => edited,
+            _ = terminate.recv() => return Ok(Some(End::Signalled)),
+            _ = hang_up.recv() => return Ok(Some(End::Signalled)),
         };
-        self.shown = None;
+        self.take_back()?;
+        self.events = Some(self.surface.events());
+        self.stale_texts = true;
+        if let Err(error) = edited {
+            self.app.flash = Some(error);
+        } else if before == std::fs::read(&path).ok() {
+            self.app.flash = Some("not changed".to_owned());
+        } else {
+            self.saved(file)?;
+        }
+        Ok(None)
+    }
+
+    fn edit_here(&mut self, file: &str, line: Option<usize>) {
+        let copy = self
+            .driver
+            .copy_text(file)
+            .unwrap_or_else(|| self.driver.original(file));
+        self.app.editor = Some(BuiltIn::new(file, &copy, line, self.app.theme));
+    }
+
+    fn save(&mut self, file: &str, text: &str) -> Result<(), ScreenError> {
+        if let Err(error) = self.driver.write_copy(file, text) {
+            self.edit_here(file, None);
+            self.app.flash = Some(error.to_string());
+            return Ok(());
+        }
+        if self.app.editor.is_some() {
+            // What is wrong stands in the editor, at its line.
+            self.driver.tell(Message::Edited {
+                manifest: file.to_owned(),
+            })?;
+            self.state_changed();
+            return Ok(());
+        }
+        self.saved(file)
+    }
+
+    /// A save is checked, and what it would flip is shown.
+    fn saved(&mut self, file: &str) -> Result<(), ScreenError> {
+        self.driver.tell(Message::Edited {
+            manifest: file.to_owned(),
+        })?;
+        self.state_changed();
+        self.preview(file);
+        Ok(())
+    }
+
+    fn preview(&mut self, file: &str) {
+        let text = self
+            .driver
+            .copy_text(file)
+            .unwrap_or_else(|| self.driver.original(file));
+        self.app.overlay = Some(match manifest::check(file, &text) {
+            Err((error, line)) => preview::unreadable(file, &text, &error, line),
+            Ok(edited) => preview::overlay(self.driver, file, &text, &edited),
+        });
+        self.app.scene.stale_block = true;
+    }
+
+    /// Gives the terminal to the shell and stops; goes on when the shell says so.
+    async fn suspend(&mut self) -> Result<(), ScreenError> {
+        let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+        self.events = None;
+        self.surface.lend();
+        let stopped = rustix::process::kill_current_process_group(Signal::TSTP);
+        // The whole process stands still from here until `fg`; where no shell could bring it back, it is not stopped.
+        let went = tokio::time::timeout(STOP, go_on.recv()).await.is_ok();
+        self.take_back()?;
+        self.events = Some(self.surface.events());
+        if stopped.is_err() || !went {
+            self.app.flash = Some("there is no shell here to come back from".to_owned());
+        }
         Ok(())
     }
 }

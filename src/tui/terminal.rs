@@ -1,23 +1,72 @@
-//! The terminal: taken, given back in every way a program can end, and lent to an editor.
+//! The terminal: taken, given back in every way a program can end, and lent to an editor or to the shell.
 
 use std::io::{self, Write as _};
+use std::pin::Pin;
+use std::sync::Mutex;
 use std::sync::Once;
+use std::sync::PoisonError;
 
+use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{Hide, Show};
-use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
-use crossterm::execute;
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste, Event, EventStream};
 use crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
+use crossterm::{execute, queue};
+use futures::Stream;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Size;
 
-/// What the screen draws on.
-pub type Screen = Terminal<CrosstermBackend<io::Stdout>>;
+use super::app::App;
+use super::view;
+use crate::session::State;
+
+/// Keys, clicks and sizes.
+pub type Events = Pin<Box<dyn Stream<Item = io::Result<Event>> + Send>>;
+
+/// What the loop draws on and listens to: a terminal, or a test's buffer.
+pub trait Surface: Send {
+    /// Columns and rows.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    fn size(&mut self) -> io::Result<Size>;
+
+    /// Draws a frame.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    fn draw(&mut self, state: &State, app: &App) -> io::Result<()>;
+
+    /// Begins to listen. The stream before is dropped by then, else keys are split between the two.
+    fn events(&mut self) -> Events;
+
+    /// Gives the terminal back for as long as something else needs it.
+    fn lend(&mut self);
+
+    /// Takes it again, and draws everything anew.
+    ///
+    /// # Errors
+    /// The terminal refuses.
+    fn take_back(&mut self, mouse: bool) -> io::Result<()>;
+
+    /// Hands a text to the terminal's clipboard; false where there is none.
+    fn copy(&mut self, text: &str) -> bool;
+
+    /// Takes the mouse or frees it.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    fn mouse(&mut self, on: bool) -> io::Result<()>;
+}
+
+type Screen = Terminal<CrosstermBackend<io::Stdout>>;
 
 /// A terminal in raw mode on the alternate screen; given back when it is dropped.
 pub struct TerminalGuard {
-    pub screen: Screen,
+    screen: Screen,
 }
 
 impl TerminalGuard {
@@ -26,8 +75,8 @@ impl TerminalGuard {
     /// # Errors
     /// There is no terminal, or it refuses.
     pub fn take() -> io::Result<Self> {
-        install_panic_hook();
-        enter()?;
+        note_panics();
+        enter(true)?;
         match Terminal::new(CrosstermBackend::new(io::stdout())) {
             Ok(screen) => Ok(Self { screen }),
             Err(error) => {
@@ -36,21 +85,42 @@ impl TerminalGuard {
             }
         }
     }
+}
 
-    /// Gives the terminal back for as long as something else needs it.
-    pub fn lend(&mut self) {
+impl Surface for TerminalGuard {
+    fn size(&mut self) -> io::Result<Size> {
+        self.screen.size()
+    }
+
+    fn draw(&mut self, state: &State, app: &App) -> io::Result<()> {
+        queue!(io::stdout(), BeginSynchronizedUpdate)?;
+        self.screen.draw(|frame| view::draw(frame, state, app))?;
+        execute!(io::stdout(), EndSynchronizedUpdate)
+    }
+
+    fn events(&mut self) -> Events {
+        Box::pin(EventStream::new())
+    }
+
+    fn lend(&mut self) {
         give_back();
     }
 
-    /// Takes it again, and draws everything anew.
-    ///
-    /// # Errors
-    /// The terminal refuses.
-    pub fn take_back(&mut self) -> io::Result<()> {
-        enter()?;
+    fn take_back(&mut self, mouse: bool) -> io::Result<()> {
+        enter(mouse)?;
         // A new screen knows of nothing drawn. Clearing the old one would ask the terminal where its cursor is, and wait.
         self.screen = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         Ok(())
+    }
+
+    fn copy(&mut self, text: &str) -> bool {
+        execute!(io::stdout(), CopyToClipboard::to_clipboard_from(text)).is_ok()
+    }
+
+    fn mouse(&mut self, on: bool) -> io::Result<()> {
+        let mut out = io::stdout();
+        out.write_all(if on { MOUSE_ON } else { MOUSE_OFF })?;
+        out.flush()
     }
 }
 
@@ -60,41 +130,54 @@ impl Drop for TerminalGuard {
     }
 }
 
-fn enter() -> io::Result<()> {
+/// Buttons and wheel with their place (1000, 1006), not every motion.
+const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
+const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
+
+fn enter(mouse: bool) -> io::Result<()> {
     enable_raw_mode()?;
-    execute!(
-        io::stdout(),
-        EnterAlternateScreen,
-        EnableBracketedPaste,
-        Hide
-    )
+    let mut out = io::stdout();
+    execute!(out, EnterAlternateScreen, EnableBracketedPaste, Hide)?;
+    if mouse {
+        out.write_all(MOUSE_ON)?;
+        out.flush()?;
+    }
+    Ok(())
 }
 
 /// Each part is tried, whatever became of the others: there is nobody left to tell.
 fn give_back() {
+    let mut out = io::stdout();
+    let _ = out.write_all(MOUSE_OFF);
     let _ = execute!(
-        io::stdout(),
+        out,
+        EndSynchronizedUpdate,
         DisableBracketedPaste,
         LeaveAlternateScreen,
         Show
     );
     let _ = disable_raw_mode();
-    let _ = io::stdout().flush();
+    let _ = out.flush();
 }
 
-fn install_panic_hook() {
+static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// What the last panic of this process said, and where.
+#[must_use]
+pub fn last_panic() -> Option<String> {
+    LAST_PANIC
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+/// From now on a panic goes to the log, whichever thread it is of; what it unwinds gives the terminal back.
+fn note_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let previous = std::panic::take_hook();
-        let screen = std::thread::current().id();
-        std::panic::set_hook(Box::new(move |info| {
-            // A contained panic of a pod's thread is logged, and leaves the screen alone.
-            if std::thread::current().id() == screen {
-                give_back();
-                previous(info);
-            } else {
-                tracing::error!(panic = %info, "panic");
-            }
+        std::panic::set_hook(Box::new(|info| {
+            tracing::error!(panic = %info, "panic");
+            *LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(info.to_string());
         }));
     });
 }

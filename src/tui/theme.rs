@@ -30,18 +30,93 @@ impl ColorChoice {
     }
 }
 
+/// What the colours must stand out from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Background {
+    /// What `COLORFGBG` says, else dark.
+    #[default]
+    Auto,
+    Dark,
+    Light,
+}
+
+impl Background {
+    /// Resolves the choice from `COLORFGBG` (`foreground;background`, colours 7 and 9 to 15 are light).
+    #[must_use]
+    pub fn is_light(self, colors: Option<&str>) -> bool {
+        match self {
+            Background::Dark => false,
+            Background::Light => true,
+            Background::Auto => colors
+                .and_then(|text| text.rsplit(';').next())
+                .and_then(|number| number.parse::<u8>().ok())
+                .is_some_and(|number| number == 7 || (9..=15).contains(&number)),
+        }
+    }
+}
+
+/// Three colours, no two of which meet in any common kind of colour blindness: blue for good, orange for stopped,
+/// another one for code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Palette {
+    good: Color,
+    bad: Color,
+    code: Color,
+}
+
+impl Palette {
+    fn choose(light: bool, true_color: bool) -> Self {
+        match (light, true_color) {
+            (false, false) => Self {
+                good: Color::LightBlue,
+                bad: Color::Yellow,
+                code: Color::Cyan,
+            },
+            (true, false) => Self {
+                good: Color::Blue,
+                bad: Color::Red,
+                code: Color::Magenta,
+            },
+            (false, true) => Self {
+                good: Color::Rgb(86, 180, 233),
+                bad: Color::Rgb(230, 159, 0),
+                code: Color::Rgb(204, 121, 167),
+            },
+            (true, true) => Self {
+                good: Color::Rgb(0, 90, 150),
+                bad: Color::Rgb(175, 70, 0),
+                code: Color::Rgb(140, 50, 100),
+            },
+        }
+    }
+}
+
 /// Everything the views take a style or a symbol from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
-    colored: bool,
+    palette: Option<Palette>,
     ascii: bool,
 }
 
 impl Theme {
-    /// A theme with or without colours, with or without characters beyond 7 bits.
+    /// A theme with or without colours (the terminal's own 16, for a dark background), with or without characters beyond
+    /// 7 bits.
     #[must_use]
     pub fn new(colored: bool, ascii: bool) -> Self {
-        Self { colored, ascii }
+        Self {
+            palette: colored.then(|| Palette::choose(false, false)),
+            ascii,
+        }
+    }
+
+    /// The same for another background, and with more colours where `COLORTERM` says `truecolor` or `24bit`.
+    #[must_use]
+    pub fn on(self, light: bool, color_term: Option<&str>) -> Self {
+        let true_color = matches!(color_term, Some("truecolor" | "24bit"));
+        Self {
+            palette: self.palette.map(|_| Palette::choose(light, true_color)),
+            ..self
+        }
     }
 
     /// Whether only 7-bit characters may be drawn.
@@ -50,12 +125,14 @@ impl Theme {
         self.ascii
     }
 
-    fn colored(self, color: Color) -> Style {
-        if self.colored {
-            Style::new().fg(color)
-        } else {
-            Style::new()
-        }
+    fn good(self) -> Style {
+        self.palette
+            .map_or(Style::new(), |palette| Style::new().fg(palette.good))
+    }
+
+    fn bad(self) -> Style {
+        self.palette
+            .map_or(Style::new(), |palette| Style::new().fg(palette.bad))
     }
 
     /// Text that is less important.
@@ -76,19 +153,37 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// Code and commands. The blue and orange of the palette stay apart for all common kinds of colour blindness.
+    /// Code and commands.
     #[must_use]
     pub fn code(self) -> Style {
-        self.colored(Color::Cyan)
+        self.palette
+            .map_or(Style::new(), |palette| Style::new().fg(palette.code))
+    }
+
+    /// A place that a search has found.
+    #[must_use]
+    pub fn found(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+    }
+
+    /// A line that a difference adds or takes away; its first character says the same.
+    #[must_use]
+    pub fn change(self, line: &str) -> Style {
+        match line.chars().next() {
+            Some('+') => self.good(),
+            Some('-') => self.bad(),
+            Some('@') => self.dim(),
+            _ => Style::new(),
+        }
     }
 
     /// A cell of the probe table.
     #[must_use]
     pub fn cell(self, state: CellState) -> Style {
         match state {
-            CellState::Yes => self.colored(Color::Blue),
-            CellState::Implied => self.colored(Color::Blue).add_modifier(Modifier::DIM),
-            CellState::No => self.colored(Color::Yellow).add_modifier(Modifier::BOLD),
+            CellState::Yes => self.good(),
+            CellState::Implied => self.good().add_modifier(Modifier::DIM),
+            CellState::No => self.bad().add_modifier(Modifier::BOLD),
             CellState::Pending => Style::new(),
             CellState::Unknown => self.dim(),
         }
@@ -115,14 +210,8 @@ impl Theme {
     #[must_use]
     pub fn outcome(self, outcome: Outcome) -> (&'static str, Style) {
         match outcome {
-            Outcome::Proven => (
-                "proven",
-                self.colored(Color::Blue).add_modifier(Modifier::BOLD),
-            ),
-            Outcome::Refuted => (
-                "refuted",
-                self.colored(Color::Yellow).add_modifier(Modifier::BOLD),
-            ),
+            Outcome::Proven => ("proven", self.good().add_modifier(Modifier::BOLD)),
+            Outcome::Refuted => ("refuted", self.bad().add_modifier(Modifier::BOLD)),
             Outcome::Unproven => (
                 "unproven",
                 Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
@@ -154,6 +243,15 @@ impl Theme {
         if self.ascii { "* " } else { "• " }
     }
 
+    /// Heights of a column in eighths, from nothing to full; in 7 bits by digits.
+    #[must_use]
+    pub fn column(self, eighth: usize) -> char {
+        const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        const ASCII: [char; 9] = [' ', '.', '.', ':', ':', '|', '|', '#', '#'];
+        let from = if self.ascii { ASCII } else { BLOCKS };
+        from[eighth.min(8)]
+    }
+
     /// The Enter key.
     #[must_use]
     pub fn enter(self) -> &'static str {
@@ -164,10 +262,11 @@ impl Theme {
     #[must_use]
     pub fn text(self, text: &str) -> String {
         let visible = text.chars().map(|character| {
-            if character.is_control() {
-                ' '
-            } else {
-                character
+            match character {
+                // Marks that turn the direction of writing would tear the line apart.
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+                character if character.is_control() => ' ',
+                character => character,
             }
         });
         if !self.ascii {
@@ -230,6 +329,41 @@ mod tests {
             assert!(theme.mark(state).is_ascii());
         }
         assert!(theme.text("ä→✔\u{1b}[2J").is_ascii());
+    }
+
+    #[test]
+    fn every_palette_keeps_good_and_bad_apart_and_follows_the_terminal() {
+        let mut seen = std::collections::BTreeSet::new();
+        for light in [false, true] {
+            for terminal in [None, Some("truecolor")] {
+                let theme = Theme::new(true, false).on(light, terminal);
+                let (good, bad) = (theme.good().fg, theme.bad().fg);
+                assert_ne!(good, bad);
+                seen.insert(format!("{good:?} {bad:?}"));
+                let is_rgb = matches!(good, Some(Color::Rgb(..)));
+                assert_eq!(is_rgb, terminal.is_some(), "only where it is announced");
+            }
+        }
+        assert_eq!(seen.len(), 4);
+        assert_eq!(
+            Theme::new(false, false).on(true, Some("24bit")).good().fg,
+            None
+        );
+    }
+
+    #[test]
+    fn the_background_is_what_the_terminal_says() {
+        for (said, light) in [
+            (None, false),
+            (Some("15;0"), false),
+            (Some("0;15"), true),
+            (Some("0;default;7"), true),
+            (Some("nonsense"), false),
+        ] {
+            assert_eq!(Background::Auto.is_light(said), light, "{said:?}");
+        }
+        assert!(!Background::Dark.is_light(Some("0;15")));
+        assert!(Background::Light.is_light(None));
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Fixture {
     /// `None` where there is no nats-server for it.
     async fn new(way: Way) -> Option<Fixture> {
         let nats = match way {
-            Way::Real => Some(NatsServer::start(AUTHORIZATION).await?),
+            Way::Real => Some(NatsServer::start(AUTHORIZATION)?),
             Way::InProcess | Way::Http => None,
         };
         let directory = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ impl Fixture {
 
     async fn serve(&mut self) {
         if let Some(nats) = &mut self.nats {
-            return nats.run().await;
+            return nats.run();
         }
         let guard = self
             .host
@@ -163,6 +163,12 @@ async fn info(bus: &dyn Bus, durable: &str) -> ConsumerInfo {
         .expect("the consumer is there")
 }
 
+/// The next message, which is there or about to be.
+async fn pull_one(bus: &dyn Bus, durable: &str) -> eventlab::embedded::bus::Delivery {
+    let pulled = bus.pull("default", durable, GUARD).await.unwrap();
+    pulled.expect("there is a message")
+}
+
 async fn pull_now(bus: &dyn Bus, durable: &str) -> Option<eventlab::embedded::bus::Delivery> {
     bus.pull("default", durable, Duration::ZERO).await.unwrap()
 }
@@ -249,7 +255,7 @@ async fn a_consumer_starts_behind_its_creation(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!((again.created, again.num_pending), (made.created, 1));
-    let delivery = pull_now(&*bus, "group-1").await.unwrap();
+    let delivery = pull_one(&*bus, "group-1").await;
     assert_eq!(
         (
             delivery.message.payload.as_slice(),
@@ -275,7 +281,7 @@ async fn messages_come_in_order_and_only_of_its_subject(fixture: Fixture) {
         publish(&*bus, subject, &format!("id-{number}"), &number.to_string()).await;
     }
     for number in (0..20).step_by(2) {
-        let delivery = pull_now(&*bus, "group-1").await.unwrap();
+        let delivery = pull_one(&*bus, "group-1").await;
         assert_eq!(delivery.message.payload, number.to_string().into_bytes());
         bus.ack("default", "group-1", &delivery.token)
             .await
@@ -372,7 +378,7 @@ async fn in_progress_restarts_the_ack_wait(fixture: Fixture) {
     };
     bus.ensure_consumer("default", quick).await.unwrap();
     publish(&*bus, "default.a.b", "1", "one").await;
-    let delivery = pull_now(&*bus, "group-1").await.unwrap();
+    let delivery = pull_one(&*bus, "group-1").await;
     let start = std::time::Instant::now();
     for _ in 0..6 {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -401,7 +407,7 @@ async fn the_ack_floor_stops_below_a_hole(fixture: Fixture) {
     let mut tokens = Vec::new();
     for number in 0..3 {
         publish(&*bus, "default.a.b", &number.to_string(), "x").await;
-        tokens.push(pull_now(&*bus, "group-1").await.unwrap().token);
+        tokens.push(pull_one(&*bus, "group-1").await.token);
     }
     for index in [2, 1] {
         bus.ack("default", "group-1", &tokens[index]).await.unwrap();
@@ -422,7 +428,7 @@ async fn a_waiting_pull_is_counted_and_ends_with_its_connection(fixture: Fixture
     pull.abort();
     until(|| async { info(&*bus, "group-1").await.num_waiting == 0 }).await;
     publish(&*bus, "default.a.b", "1", "one").await;
-    let delivery = pull_now(&*bus, "group-1").await.unwrap();
+    let delivery = pull_one(&*bus, "group-1").await;
     assert_eq!(delivery.delivered, 1, "the dropped pull took nothing");
 }
 
@@ -482,7 +488,7 @@ async fn the_message_limit_drops_the_oldest(fixture: Fixture) {
         .await
         .unwrap();
     publish(&*bus, "default.a.b", "0", "x").await;
-    pull_now(&*bus, "group-1").await.unwrap();
+    pull_one(&*bus, "group-1").await;
     for number in 1..6 {
         publish(&*bus, "default.a.b", &number.to_string(), "x").await;
     }
@@ -497,10 +503,7 @@ async fn the_message_limit_drops_the_oldest(fixture: Fixture) {
         (0, 3),
         "what is gone is no longer pending"
     );
-    assert_eq!(
-        pull_now(&*bus, "group-1").await.unwrap().message.sequence,
-        4
-    );
+    assert_eq!(pull_one(&*bus, "group-1").await.message.sequence, 4);
 }
 
 async fn the_age_limit_drops_old_messages(fixture: Fixture) {
@@ -569,23 +572,21 @@ async fn a_deleted_consumer_is_gone_and_made_again_anew(fixture: Fixture) {
         .await
         .unwrap();
     publish(&*bus, "default.a.b", "1", "x").await;
-    let held = pull_now(&*bus, "group-1").await.unwrap();
+    let held = pull_one(&*bus, "group-1").await;
     let other = fixture.connect().await;
     let waiting = tokio::spawn(async move { other.pull("default", "group-1", GUARD).await });
     until(|| async { info(&*bus, "group-1").await.num_waiting == 1 }).await;
     bus.delete_consumer("default", "group-1").await.unwrap();
     assert_eq!(waiting.await.unwrap(), Err(BusError::ConsumerDeleted));
-    for stream in ["default", "none"] {
-        let pulled = bus.pull(stream, "group-1", Duration::ZERO).await;
-        assert_eq!(pulled, Err(BusError::NoResponders));
-    }
-    // NATS 2.9 lets such an ack run into its timeout.
+    // NATS 2.9 lets such a pull or ack run into its timeout.
+    let nobody = [
+        BusError::NoResponders,
+        BusError::Refused("nats: timeout".to_owned()),
+    ];
+    let late = bus.pull("default", "group-1", Duration::ZERO).await;
+    assert!(nobody.contains(&late.unwrap_err()));
     let late = bus.ack("default", "group-1", &held.token).await;
-    let timeout = Err(BusError::Refused("nats: timeout".to_owned()));
-    assert!(
-        late == Err(BusError::NoResponders) || late == timeout,
-        "{late:?}"
-    );
+    assert!(nobody.contains(&late.unwrap_err()));
     bus.in_progress("default", "group-1", &held.token)
         .await
         .unwrap();
@@ -835,11 +836,11 @@ async fn other_subjects_move_a_consumer_along(fixture: Fixture) {
     assert_eq!(pull_now(&*bus, "group-1").await, None);
     stands.push(stand(&*bus, "group-1").await);
     publish(&*bus, "default.a.b", "own", "x").await;
-    let first = pull_now(&*bus, "group-1").await.unwrap();
+    let first = pull_one(&*bus, "group-1").await;
     stands.push(stand(&*bus, "group-1").await);
     publish(&*bus, "default.a.c", "4", "x").await;
     publish(&*bus, "default.a.b", "own 2", "x").await;
-    let second = pull_now(&*bus, "group-1").await.unwrap();
+    let second = pull_one(&*bus, "group-1").await;
     publish(&*bus, "default.a.c", "5", "x").await;
     stands.push(stand(&*bus, "group-1").await);
     bus.ack("default", "group-1", &first.token).await.unwrap();
@@ -928,7 +929,7 @@ async fn a_deep_backlog_comes_in_order(fixture: Fixture) {
     // Another connection, as a Sensor that comes back.
     let bus = fixture.connect().await;
     for number in 0..300 {
-        let delivery = pull_now(&*bus, "group-1").await.unwrap();
+        let delivery = pull_one(&*bus, "group-1").await;
         assert_eq!(delivery.message.payload, number.to_string().into_bytes());
         bus.ack("default", "group-1", &delivery.token)
             .await
@@ -954,7 +955,7 @@ async fn a_consumer_of_a_busy_stream_knows_when_it_was_made(fixture: Fixture) {
     assert_eq!(made.created_at_sequence, 9);
     for number in 0..9 {
         publish(&*bus, "default.a.b", &format!("after-{number}"), "x").await;
-        let delivery = pull_now(&*bus, "group-1").await.unwrap();
+        let delivery = pull_one(&*bus, "group-1").await;
         bus.ack("default", "group-1", &delivery.token)
             .await
             .unwrap();
@@ -1000,14 +1001,8 @@ async fn a_rewind_never_reuses_a_sequence() {
     assert_eq!(bus.consumers("default").await.unwrap().len(), 1);
     assert_eq!(bus.bucket_get("orders", "Deps").await.unwrap(), None);
     assert_eq!(publish(&*bus, "default.a.b", "3", "new").await, 3);
-    assert_eq!(
-        pull_now(&*bus, "group-1").await.unwrap().message.payload,
-        b"kept"
-    );
-    assert_eq!(
-        pull_now(&*bus, "group-1").await.unwrap().message.payload,
-        b"new"
-    );
+    assert_eq!(pull_one(&*bus, "group-1").await.message.payload, b"kept");
+    assert_eq!(pull_one(&*bus, "group-1").await.message.payload, b"new");
 }
 
 async fn many_publishers_get_distinct_sequences(fixture: Fixture) {
@@ -1035,7 +1030,7 @@ async fn many_publishers_get_distinct_sequences(fixture: Fixture) {
     sequences.sort_unstable();
     assert_eq!(sequences, (1..=200).collect::<Vec<u64>>());
     for sequence in 1..=200 {
-        let delivery = pull_now(&*bus, "group-1").await.unwrap();
+        let delivery = pull_one(&*bus, "group-1").await;
         assert_eq!(delivery.message.sequence, sequence);
         bus.ack("default", "group-1", &delivery.token)
             .await
@@ -1073,7 +1068,7 @@ async fn everything_survives_a_reopened_database() {
         )
         .await;
     }
-    let first = pull_now(&*bus, "group-1").await.unwrap();
+    let first = pull_one(&*bus, "group-1").await;
     bus.ack("default", "group-1", &first.token).await.unwrap();
     bus.pull("default", "group-1", GUARD)
         .await
@@ -1168,7 +1163,7 @@ async fn the_monitor_answers_as_nats_does() {
     for number in 0..3 {
         publish(&*bus, "default.a.b", &number.to_string(), "x").await;
     }
-    let first = pull_now(&*bus, "group-1").await.unwrap();
+    let first = pull_one(&*bus, "group-1").await;
     bus.ack("default", "group-1", &first.token).await.unwrap();
     bus.bucket_put("orders", "Deps", b"{}".to_vec())
         .await
@@ -1251,6 +1246,8 @@ mod model {
         last: u64,
         /// Sequences of the subject that were never handed out.
         fresh: Vec<u64>,
+        /// The first that was ever handed out.
+        first: Option<u64>,
         /// Handed out and not acknowledged, with the last token.
         out: BTreeMap<u64, (u64, String)>,
     }
@@ -1301,7 +1298,13 @@ mod model {
                 .count();
             assert_eq!(info.num_redelivered, again as u64);
             if let Some(lowest) = model.out.keys().next() {
-                assert_eq!(info.ack_floor_stream, lowest - 1);
+                // It was made at 0, and stays there until its first message is acknowledged.
+                let floor = if model.first == Some(*lowest) {
+                    0
+                } else {
+                    lowest - 1
+                };
+                assert_eq!(info.ack_floor_stream, floor);
             }
         }
     }
@@ -1318,6 +1321,7 @@ mod model {
             wanted
         );
         if let Some(delivery) = delivery {
+            model.first.get_or_insert(delivery.message.sequence);
             let out = model.out.entry(delivery.message.sequence).or_default();
             assert_eq!(delivery.delivered, out.0 + 1);
             *out = (delivery.delivered, delivery.token);

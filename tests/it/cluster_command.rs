@@ -100,6 +100,25 @@ fn a_cluster_in_the_background_is_found_and_stopped() {
 }
 
 #[test]
+fn a_folder_named_from_here_is_found_by_pods() {
+    let state = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_eventlab"))
+            .args(arguments)
+            .args(["--state-dir", "here"])
+            .current_dir(state.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    assert!(run(&["cluster", "start", "--detach"]).status.success());
+    let path = run(&["cluster", "kubeconfig"]);
+    run(&["cluster", "stop"]);
+    let path = String::from_utf8(path.stdout).unwrap();
+    assert!(Path::new(path.trim()).is_absolute(), "{path}");
+}
+
+#[test]
 fn a_cluster_that_cannot_start_says_why() {
     let state = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -348,6 +367,8 @@ fn pods_are_read(k: &mut Kubectl<'_>) {
         "autoscale deploy web --max=3",
         "the server could not find the requested resource",
     );
+    k.ok("create job j --image=eventlab:dev", "Warning: eventlab: Job objects are stored, but nothing on the embedded cluster acts on them|created");
+    k.ok("delete job j", "deleted");
     k.ok("explain sensor.spec", "KIND:       Sensor");
     k.ok("explain workflow", "apiVersion");
 }

@@ -421,6 +421,68 @@ async fn foreground_waits_for_dependents_and_orphan_leaves_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owners_take_what_they_pick_and_let_go_of_the_rest() {
+    let cluster = Cluster::new(all_ready()).await;
+    let (deployments, sets, pods) = (
+        cluster.api::<Deployment>(),
+        cluster.api::<ReplicaSet>(),
+        cluster.api::<Pod>(),
+    );
+    let lone = json!({"metadata": {"name": "lone", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "one"}]}});
+    pods.create(&PostParams::default(), &typed(lone))
+        .await
+        .unwrap();
+    let set = json!({"metadata": {"name": "own", "labels": {"app": "web"}}, "spec": {"replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "one"}]}}}});
+    sets.create(&PostParams::default(), &typed(set))
+        .await
+        .unwrap();
+    // It needs no pod of its own.
+    until(&pods, "lone", |pod| {
+        pod.owner_references()
+            .first()
+            .is_some_and(|owner| owner.name == "own")
+    })
+    .await;
+    until(&sets, "own", |set| {
+        set.status
+            .as_ref()
+            .is_some_and(|status| status.ready_replicas == Some(1))
+    })
+    .await;
+    assert_eq!(
+        pods.list(&ListParams::default()).await.unwrap().items.len(),
+        1
+    );
+    // Without the label the pod is free again, and another one takes its place.
+    let other = Patch::Merge(json!({"metadata": {"labels": {"app": "other"}}}));
+    pods.patch("lone", &PatchParams::default(), &other)
+        .await
+        .unwrap();
+    until(&pods, "lone", |pod| pod.owner_references().is_empty()).await;
+    until_list(&pods, "app=web", |pods| pods.len() == 1).await;
+    // A Deployment takes a ReplicaSet that nobody controls.
+    deployments
+        .create(&PostParams::default(), &deployment("two"))
+        .await
+        .unwrap();
+    until(&sets, "own", |set| {
+        set.owner_references()
+            .first()
+            .is_some_and(|owner| owner.name == "web")
+    })
+    .await;
+    until(&deployments, "web", is_rolled_out).await;
+    until_list(&pods, "app=web", |pods| {
+        pods.len() == 1 && image(&pods[0]) == "two"
+    })
+    .await;
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controllers_may_be_started_anew_at_any_time() {
     let cluster = Cluster::new(all_ready()).await;
     let deployments = cluster.api::<Deployment>();

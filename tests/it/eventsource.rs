@@ -17,7 +17,7 @@ fn orders() -> Value {
     }}))
 }
 
-async fn start(bus: &TestBus) -> Pod {
+pub async fn start(bus: &TestBus) -> Pod {
     let pod = PodSpec::new(eventsource::run, "webhook-eventsource-1", bus)
         .object("EVENTSOURCE_OBJECT", &orders())
         .start();
@@ -25,7 +25,7 @@ async fn start(bus: &TestBus) -> Pod {
     pod
 }
 
-async fn post(pod: &Pod, path: &str, body: &str) -> (u16, String) {
+pub async fn post(pod: &Pod, path: &str, body: &str) -> (u16, String) {
     let raw = format!(
         "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer hidden\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()

@@ -430,3 +430,150 @@ fn a_line_that_is_no_case_is_named() {
     assert_eq!((code, out.as_str()), (2, "{\"id\":1,\"value\":true}\n"));
     assert!(err.contains("line 3") && err.contains("\"tea\""), "{err}");
 }
+
+/// A Sensor whose dependency has a transform before its filter.
+fn transformed(transform: &Value, filters: &Value) -> Value {
+    let mut sensor = sensor(filters);
+    sensor["spec"]["dependencies"][0]["transform"] = transform.clone();
+    sensor
+}
+
+#[test]
+fn a_transform_is_shown_before_the_filter_that_sees_it() {
+    let filters = data("kind", "string", &["^order"]);
+    let jq = json!({"jq": "{kind: .body.kind, body: {orderId: .body.orderId}}"});
+    let (code, passing) = walk(&transformed(&jq, &filters), &["--body", FLAT]);
+    assert_eq!(code, 0, "{passing:#}");
+    let step = &passing["dependencies"][0];
+    assert_eq!(
+        step["transform"]["data"],
+        r#"{"body":{"orderId":"o-1"},"kind":"order.created"}"#
+    );
+    assert_eq!(step["filter"]["passed"], true);
+    assert_eq!(
+        passing["triggers"][0]["object"]["spec"]["arguments"]["parameters"][0]["value"],
+        "o-1"
+    );
+    let (code, failing) = walk(
+        &transformed(&json!({"jq": ".body.kind"}), &filters),
+        &["--body", FLAT],
+    );
+    assert_eq!((code, &failing["stopped_at"]), (1, &json!("transform")));
+    assert_eq!(
+        failing["dependencies"][0]["transform"]["error"],
+        "jq transformation output must be a JSON object"
+    );
+    assert_eq!(
+        failing["logs"][0]["msg"],
+        "failed to apply event transformation, "
+    );
+    assert!(changes(&failing).contains("transform"), "{failing:#}");
+    let (code, out, _) = explain_with(
+        &["-f", "-", "--body", FLAT],
+        &transformed(
+            &json!({"script": "return {kind = event.body.kind:upper()}"}),
+            &filters,
+        )
+        .to_string(),
+    );
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("made     dependency order: {\"kind\":\"ORDER.CREATED\"}"),
+        "{out}"
+    );
+}
+
+#[test]
+fn what_jq_cannot_do_here_is_said() {
+    let (code, _, err) = explain_with(
+        &["-f", "-", "--body", FLAT],
+        &transformed(&json!({"jq": "reduce .[] as $x (0; . + 1)"}), &json!(null)).to_string(),
+    );
+    assert_eq!(code, 3);
+    assert!(
+        err.contains("`reduce`") && err.contains("not supported"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_file_may_hold_several_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let events = directory.path().join("events.json");
+    std::fs::write(&events, "{\"body\":{\"kind\":\"order\",\"orderId\":\"1\"}}\n{\"body\":{\"kind\":\"refund\",\"orderId\":\"2\"}}\n").unwrap();
+    let arguments = [
+        "-f",
+        "-",
+        "--format",
+        "json",
+        "--event",
+        events.to_str().unwrap(),
+    ];
+    let (code, out, err) = explain_with(
+        &arguments,
+        &sensor(&data("body.kind", "string", &["^order$"])).to_string(),
+    );
+    assert_eq!(code, 1, "{err}");
+    let passed: Vec<Value> = out
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["passed"].clone())
+        .collect();
+    assert_eq!(passed, [json!(true), json!(false)]);
+}
+
+#[test]
+fn watching_explains_again_when_a_file_changes() {
+    use std::io::BufRead as _;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sensor.json");
+    std::fs::write(
+        &file,
+        sensor(&data("body.kind", "string", &["^refund$"])).to_string(),
+    )
+    .unwrap();
+    let mut watching = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args([
+            "explain",
+            "--watch",
+            "-f",
+            file.to_str().unwrap(),
+            "--body",
+            FLAT,
+        ])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(watching.stderr.take().unwrap()).lines();
+    let (said, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        lines
+            .map_while(Result::ok)
+            .for_each(|line| drop(said.send(line)))
+    });
+    let next = |wanted: &str| {
+        let line = heard
+            .recv_timeout(std::time::Duration::from_secs(120))
+            .unwrap();
+        assert!(line.ends_with(wanted), "{line}");
+    };
+    next("rejected");
+    std::fs::write(
+        &file,
+        sensor(&data("body.kind", "string", &["^order"])).to_string(),
+    )
+    .unwrap();
+    // An editor may write in two steps, so nonsense in between is no end.
+    loop {
+        let line = heard
+            .recv_timeout(std::time::Duration::from_secs(120))
+            .unwrap();
+        if line.ends_with("passes") {
+            break;
+        }
+    }
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    let (code, _, err) = explain_with(&["--watch", "-f", "-", "--body", FLAT], "");
+    assert!(code == 2 && err.contains("stdin can be read once"), "{err}");
+}

@@ -141,6 +141,7 @@ impl Rig {
             state_dir: state.path().to_owned(),
             program: PathBuf::from(env!("CARGO_BIN_EXE_eventlab")),
             api_port: None,
+            bus_tag: None,
         };
         let cluster = Arc::new(EmbeddedCluster::start(config).await.unwrap());
         let cut = Arc::new(AtomicBool::new(false));

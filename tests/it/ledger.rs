@@ -526,6 +526,7 @@ fn a_lost_answer_is_unresolved_and_what_helps_is_the_crm_s_to_offer() {
         ("search", "after-commit", Some(0), 1),
         ("search", "wrong-answer", Some(0), 1),
         ("search", "before-commit", Some(0), 0),
+        ("search", "hang", Some(0), 1),
         ("neither", "after-commit", Some(4), 1),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -534,8 +535,14 @@ fn a_lost_answer_is_unresolved_and_what_helps_is_the_crm_s_to_offer() {
             folder.path(),
             &["--capability", capability, "--fault", fault],
         );
+        // An answer that does not come is waited for in full.
+        let patience: &[&str] = if fault == "hang" {
+            &["--crm-timeout-ms", "300"]
+        } else {
+            &[]
+        };
         assert_eq!(
-            outcome(&crm.deliver(&db, "wf-1", &[])),
+            outcome(&crm.deliver(&db, "wf-1", patience)),
             (Some(4), "unresolved".into()),
             "{fault}"
         );
@@ -637,4 +644,82 @@ fn a_crm_that_is_not_there_fails_without_doubt() {
         url: "https://crm".into(),
     };
     assert_eq!(bad.deliver(&db, "wf-1", &[]).status.code(), Some(64));
+}
+
+#[test]
+fn a_replay_by_hand_goes_through_the_same_claim() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, crm) = (
+        folder.path().join("ledger.db"),
+        Crm::start(folder.path(), &["--capability", "search"]),
+    );
+    let replay = |arguments: &[&str]| {
+        let mut command = command("replay", &db);
+        command.args(["--crm", &crm.url, "--order-id", "o/1", "--by", "dana"]);
+        outcome(&command.args(arguments).output().unwrap())
+    };
+    // Nothing is known of the order: whoever mistypes it hears so, and nothing is written.
+    crm.deliver(&db, "wf-0", &["--action", "other"]);
+    assert_eq!(replay(&[]).0, Some(64));
+    assert_eq!(crm.entries(), 1);
+    crm.deliver(&db, "wf-1", &[]);
+    assert_eq!(replay(&[]), (Some(0), "already-completed".into()));
+    assert_eq!(replay(&["--amount", "1"]), (Some(3), "conflict".into()));
+    crm.deliver(&db, "wf-2", &["--action", "call", "--fault", "after-write"]);
+    let call = ["--action", "call"];
+    assert_eq!(replay(&call), (Some(5), "busy".into()));
+    command("clock", &db)
+        .args(["--advance", "60"])
+        .output()
+        .unwrap();
+    assert_eq!(replay(&call), (Some(4), "unresolved".into()));
+    let entries = crm.entries();
+    let mut decide = command("decide", &db);
+    decide.args([
+        "--order-id",
+        "o/1",
+        "--action",
+        "call",
+        "--found",
+        "crm-3",
+        "--by",
+        "dana",
+    ]);
+    assert_eq!(decide.output().unwrap().status.code(), Some(0));
+    assert_eq!(replay(&call), (Some(0), "already-completed".into()));
+    assert_eq!(crm.entries(), entries);
+    let verified = command("verify", &db).output().unwrap();
+    assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+}
+
+#[test]
+fn an_outbox_is_relayed_until_it_is_done_and_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("ledger.db");
+    let crm = Crm::start(
+        folder.path(),
+        &["--capability", "search", "--fault", "before-commit"],
+    );
+    let mut applied = apply(&db, "atomic", "o-1", "4200", "a");
+    applied.args(["--outbox", "notify"]);
+    assert_eq!(applied.output().unwrap().status.code(), Some(0));
+    let relay = |fault: &str| {
+        let mut command = command("relay", &db);
+        command.args(["--crm", &crm.url, "--fault", fault]);
+        let output = command.output().unwrap();
+        (output.status.code(), output.stdout.len())
+    };
+    let look = || {
+        let mut command = command("reconcile", &db);
+        command.args(["--crm", &crm.url]);
+        command.output().unwrap().status.code()
+    };
+    // 503 says nothing about the write: it is looked up, and was not there.
+    assert_eq!((relay("none").0, crm.entries()), (Some(4), 0));
+    assert_eq!(look(), Some(0));
+    assert_eq!((relay("crm-after-commit").0, crm.entries()), (Some(4), 1));
+    assert_eq!(relay("none").0, Some(4), "nobody has looked");
+    assert_eq!(look(), Some(0));
+    assert_eq!(relay("none"), (Some(0), 0), "nothing waits any more");
+    assert_eq!(crm.entries(), 1);
 }

@@ -1,6 +1,7 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod api_abuse;
 mod api_discovery;
 mod api_errors;
 mod api_garbage;
@@ -17,10 +18,13 @@ mod architecture;
 mod author;
 mod bad_places;
 mod bus;
+mod bus_figures;
 mod bus_pod;
+mod bus_real;
 mod canary;
 mod cluster_access;
 mod cluster_command;
+mod cluster_durability;
 mod controllers_core;
 mod controllers_events;
 mod controllers_restart;
@@ -32,6 +36,7 @@ mod explain;
 mod field_cases;
 mod handing_on;
 mod incident;
+mod interop;
 mod kill_points;
 mod kubectl;
 mod lab_files;
@@ -49,8 +54,13 @@ mod node_support;
 mod rbac_golden;
 mod running;
 mod screen;
+mod screen_loop;
+mod sensor_examples;
 mod sensor_expression;
+mod sensor_field_cases;
+mod sensor_fuzz;
 mod sensor_golden;
+mod sensor_limits;
 mod sensor_regex;
 mod sensor_script;
 mod sensor_service;

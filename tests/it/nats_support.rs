@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 /// Names the program where it is not on the path.
 pub const PROGRAM: &str = "EVENTLAB_NATS_SERVER";
 
+/// Settings of a server that is a NATS server only.
+pub const WITHOUT_JETSTREAM: &str = "max_payload: 1MB";
+
 /// The nats-server of this machine.
 pub fn program() -> Option<PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -49,13 +52,13 @@ pub struct NatsServer {
 
 impl NatsServer {
     /// Starts one with more lines of configuration; `None` where there is no nats-server.
-    pub async fn start(settings: &str) -> Option<NatsServer> {
+    pub fn start(settings: &str) -> Option<NatsServer> {
         let directory = tempfile::tempdir().unwrap();
-        Self::start_in(directory, settings).await
+        Self::start_in(directory, settings)
     }
 
     /// Starts one in a folder that holds files of its configuration.
-    pub async fn start_in(directory: tempfile::TempDir, settings: &str) -> Option<NatsServer> {
+    pub fn start_in(directory: tempfile::TempDir, settings: &str) -> Option<NatsServer> {
         let mut server = NatsServer {
             program: program()?,
             directory,
@@ -64,22 +67,29 @@ impl NatsServer {
             monitor: 0,
             child: None,
         };
-        server.run().await;
+        server.run();
         Some(server)
     }
 
     /// Runs it on the ports that it had, if it had any.
-    pub async fn run(&mut self) {
+    pub fn run(&mut self) {
         let port = |port: u16| match port {
             0 => "-1".to_owned(),
             port => port.to_string(),
         };
         let folder = self.directory.path();
         let config = format!(
-            "host: 127.0.0.1\nport: {}\nhttp: \"127.0.0.1:{}\"\nserver_name: test\njetstream {{ store_dir: {:?}, max_mem: 64MB, max_file: 1GB }}\n{}\n",
+            "host: 127.0.0.1\nport: {}\nhttp: \"127.0.0.1:{}\"\nserver_name: test\n{}{}\n",
             port(self.port),
             port(self.monitor),
-            folder.join("store"),
+            if self.settings == WITHOUT_JETSTREAM {
+                String::new()
+            } else {
+                format!(
+                    "jetstream {{ store_dir: {:?}, max_mem: 64MB, max_file: 1GB }}\n",
+                    folder.join("store")
+                )
+            },
             self.settings,
         );
         let path = folder.join("nats.conf");
@@ -97,10 +107,10 @@ impl NatsServer {
             .unwrap();
         let ports = folder.join(format!("nats-server_{}.ports", child.id()));
         self.child = Some(child);
-        self.learn_ports(&ports).await;
+        self.learn_ports(&ports);
     }
 
-    async fn learn_ports(&mut self, path: &std::path::Path) {
+    fn learn_ports(&mut self, path: &std::path::Path) {
         let give_up = Instant::now() + Duration::from_secs(30);
         loop {
             let text = std::fs::read(path).unwrap_or_default();
@@ -110,9 +120,7 @@ impl NatsServer {
                 url.rsplit(':').next()?.parse().ok()
             };
             if let (Some(client), Some(monitor)) = (port("nats"), port("monitoring"))
-                && tokio::net::TcpStream::connect(("127.0.0.1", client))
-                    .await
-                    .is_ok()
+                && std::net::TcpStream::connect(("127.0.0.1", client)).is_ok()
             {
                 (self.port, self.monitor) = (client, monitor);
                 return;
@@ -123,7 +131,7 @@ impl NatsServer {
                 "nats-server does not start: {:?}",
                 log()
             );
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -139,7 +147,14 @@ impl NatsServer {
         }
     }
 
-    #[allow(dead_code)]
+    /// Ends it in order; its files stay.
+    pub fn terminate(&mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        if let Some(mut child) = self.child.take() {
+            let _ = child.wait();
+        }
+    }
+
     /// Stops it (SIGSTOP) or lets it go on (SIGCONT): a server that hangs.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let child = self.child.as_ref().unwrap();

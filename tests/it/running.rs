@@ -84,6 +84,27 @@ fn the_ledger_of_a_running_session_is_read_from_another_terminal() {
         "{text:?}"
     );
 
+    let verified = eventlab(state.path(), &["ledger", "verify"]);
+    assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+
+    // What writes runs in a pod of the session, which alone has the file.
+    let clock = eventlab(state.path(), &["ledger", "clock", "--advance", "60"]);
+    assert_eq!(clock.status.code(), Some(0), "{clock:?}");
+    assert!(!clock.stdout.is_empty(), "{clock:?}");
+    let decision = [
+        "ledger",
+        "decide",
+        "--order-id",
+        "none",
+        "--absent",
+        "--by",
+        "dana",
+    ];
+    let decision = eventlab(state.path(), &decision);
+    assert_eq!(decision.status.code(), Some(64), "{decision:?}");
+    let said = String::from_utf8_lossy(&decision.stdout).into_owned();
+    assert!(said.contains("there is no claim on order none"), "{said}");
+
     assert!(
         eventlab(state.path(), &["cluster", "stop"])
             .status

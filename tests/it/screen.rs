@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use eventlab::cluster::{ContainerInstance, LogLine};
 use eventlab::evidence::{Fact, Layer, Observation, PodInstance};
-use eventlab::lab::Catalog;
+use eventlab::lab::{Catalog, Probe};
 use eventlab::session::message::{GateReport, SendOutcome};
 use eventlab::session::{Context, Effect, Message, StagePhase, State};
 use eventlab::tui::app::App;
+use eventlab::tui::app::{Command, Overlay, Pane};
+use eventlab::tui::look::{Look, Table};
+use eventlab::tui::manifest::Texts;
 use eventlab::tui::theme::Theme;
 use eventlab::tui::view;
 use jiff::Timestamp;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
+use ratatui::style::{Color, Modifier};
 
 fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
@@ -55,7 +61,7 @@ impl Played {
                 trace,
                 probe,
             } => {
-                let facts = self.facts(&lab, &stage, attempt, &trace, &probe.name);
+                let facts = self.facts(&lab, &stage, attempt, &trace, &probe);
                 self.tell(Message::Facts(facts));
                 Some(Message::Sent {
                     probe: probe.name.clone(),
@@ -77,10 +83,11 @@ impl Played {
         stage: &str,
         attempt: u32,
         trace: &str,
-        probe: &str,
+        probe: &Probe,
     ) -> Vec<Fact> {
         let subject = format!("default.orders.{lab}");
-        let observations = [
+        let rejected = probe.fate.stops_at() == Some(Layer::Filter);
+        let mut observations = vec![
             (
                 Layer::Intake,
                 Observation::HttpAnswer {
@@ -136,6 +143,15 @@ impl Played {
                 },
             ),
         ];
+        if rejected {
+            observations.truncate(3);
+            observations.push((
+                Layer::Filter,
+                Observation::Discarded {
+                    error: Some("data filter error (path 'body.event.kind' does not exist)".into()),
+                },
+            ));
+        }
         let pod = PodInstance {
             pod: "orders-sensor-x".into(),
             uid: "u".into(),
@@ -152,15 +168,15 @@ impl Played {
                     lab: lab.to_owned(),
                     stage: stage.to_owned(),
                     attempt,
-                    probe: Some(probe.to_owned()),
+                    probe: Some(probe.name.clone()),
                     layer,
                     observation,
                     source: "test".to_owned(),
                     pod: Some(pod.clone()),
                     trace: Some(trace.to_owned()),
-                    arrival: Some("0123456789abcdef0123456789abcdef".to_owned()),
+                    arrival: Some(format!("{:032x}", sha(trace))),
                     sequence: Some(1),
-                    execution: Some("5d9e0c2a-0000-4000-8000-000000000001".to_owned()),
+                    execution: Some(format!("5d9e0c2a-0000-4000-8000-{:012x}", sha(trace))),
                     business_key: None,
                     line: "a raw line".to_owned(),
                     command: "kubectl get something".to_owned(),
@@ -168,6 +184,53 @@ impl Played {
             })
             .collect()
     }
+}
+
+/// A number for each trace.
+fn sha(text: &str) -> u32 {
+    text.bytes().fold(7, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    })
+}
+
+/// The lab `filter-path` up to its first fix: two of three bodies were rejected.
+fn at_the_fix() -> State {
+    until(|state| state.stage().unwrap().fix.is_some())
+}
+
+/// The stage before: what was sent is judged.
+fn sent() -> State {
+    until(|state| !state.stage().unwrap().probes.is_empty() && *state.phase() == StagePhase::Passed)
+}
+
+fn until(there: impl Fn(&State) -> bool) -> State {
+    let mut played = Played {
+        state: fresh(),
+        seq: 0,
+    };
+    played.tell(Message::GoTo {
+        lab: "filter-path".to_owned(),
+        stage: 0,
+    });
+    for _ in 0..30 {
+        let stage = played.state.stage().unwrap().clone();
+        if there(&played.state) {
+            break;
+        }
+        if let Some(name) = &stage.predicts {
+            let lab = played.state.lab().unwrap().clone();
+            let predicted = lab.stages.iter().find(|one| one.name == *name).unwrap();
+            for probe in &predicted.probes {
+                played.tell(Message::Predict {
+                    probe: probe.name.clone(),
+                    stops_at: probe.fate.stops_at(),
+                });
+            }
+        }
+        played.tell(Message::Next);
+    }
+    assert!(there(&played.state));
+    played.state
 }
 
 fn played() -> State {
@@ -180,7 +243,10 @@ fn played() -> State {
     played.state
 }
 
-fn draw(state: &State, app: &App, width: u16, height: u16) -> Buffer {
+fn draw(state: &State, app: &mut App, width: u16, height: u16) -> Buffer {
+    app.touch();
+    app.prepare(state, width, height);
+    let app = &*app;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal
         .draw(|frame| view::draw(frame, state, app))
@@ -211,27 +277,27 @@ fn app(colored: bool, ascii: bool) -> App {
 fn the_first_screen_says_what_enter_does() {
     insta::assert_snapshot!(
         "first-80x24",
-        text(&draw(&fresh(), &app(true, false), 80, 24))
+        text(&draw(&fresh(), &mut app(true, false), 80, 24))
     );
 }
 
 #[test]
 fn seven_cells_are_lit_by_one_order() {
-    for (width, height) in [(80, 24), (120, 40), (60, 16)] {
-        let screen = text(&draw(&played(), &app(true, false), width, height));
+    for (width, height) in [(80, 24), (120, 40), (60, 16), (40, 10), (1, 1)] {
+        let screen = text(&draw(&played(), &mut app(true, false), width, height));
         insta::assert_snapshot!(format!("played-{width}x{height}"), screen);
     }
 }
 
 #[test]
 fn a_terminal_that_is_too_small_is_told_how_much_is_needed() {
-    let screen = text(&draw(&played(), &app(true, false), 50, 10));
+    let screen = text(&draw(&played(), &mut app(true, false), 50, 10));
     assert!(screen.contains("need 60x16, have 50x10"), "{screen}");
 }
 
 #[test]
 fn without_colour_no_cell_has_one_and_in_7_bits_every_byte_is() {
-    let buffer = draw(&played(), &app(false, true), 120, 40);
+    let buffer = draw(&played(), &mut app(false, true), 120, 40);
     for cell in &buffer.content {
         assert_eq!(cell.fg, ratatui::style::Color::Reset);
         assert_eq!(cell.bg, ratatui::style::Color::Reset);
@@ -245,7 +311,7 @@ fn without_colour_no_cell_has_one_and_in_7_bits_every_byte_is() {
 fn the_selected_cell_is_told_apart_without_colour() {
     let mut app = app(false, false);
     app.layer = 5;
-    let buffer = draw(&played(), &app, 80, 24);
+    let buffer = draw(&played(), &mut app, 80, 24);
     let reversed: String = buffer
         .content
         .iter()
@@ -255,38 +321,79 @@ fn the_selected_cell_is_told_apart_without_colour() {
     assert!(reversed.contains("Succeeded"), "{reversed:?}");
 }
 
+fn press(app: &mut App, state: &State, code: KeyCode) -> Option<Command> {
+    app.prepare(state, 80, 24);
+    app.key(KeyEvent::new(code, KeyModifiers::NONE), state)
+}
+
+fn typed(app: &mut App, state: &State, keys: &str) -> Option<Command> {
+    let mut last = None;
+    for key in keys.chars() {
+        last = press(app, state, KeyCode::Char(key));
+    }
+    last
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
+    /// Whatever is pressed, clicked or resized: nothing panics, and a passed stage is left by Enter alone.
+    #[test]
+    fn no_size_no_key_and_no_click_panics_or_goes_on(
+        events in proptest::collection::vec((0usize..70, 0u16..140, 0u16..50), 1..60)
+    ) {
+        let state = played_once();
+        let mut app = app(true, false);
+        for (event, x, y) in events {
+            app.prepare(state, x, y);
+            let command = match event {
+                0..50 => {
+                    let keys = "oyvVzLbjkhlgGptSRrc?/nNfF[]wd12345678aeEm ";
+                    let code = match keys.chars().nth(event) {
+                        Some(key) => KeyCode::Char(key),
+                        None => [KeyCode::Tab, KeyCode::Esc, KeyCode::Backspace, KeyCode::Left, KeyCode::End,
+                            KeyCode::PageDown, KeyCode::PageUp, KeyCode::Home][event % 8],
+                    };
+                    app.key(KeyEvent::new(code, KeyModifiers::NONE), state)
+                }
+                _ => {
+                    let kind = [MouseEventKind::Down(MouseButton::Left), MouseEventKind::ScrollUp,
+                        MouseEventKind::ScrollDown][event % 3];
+                    let mouse = MouseEvent { kind, column: x, row: y, modifiers: KeyModifiers::NONE };
+                    let on_next = app.scene.footer.first().is_some_and(|item| x < item.to) && y + 1 == app.scene.places.footer.bottom();
+                    app.mouse(mouse, state).filter(|_| !on_next)
+                }
+            };
+            let goes_on = matches!(command, Some(Command::Tell(Message::Next)));
+            proptest::prop_assert!(!goes_on, "only Enter goes on");
+            draw(state, &mut app, y.saturating_mul(3), x / 3);
+        }
+    }
+}
+
+fn played_once() -> &'static State {
+    static PLAYED: std::sync::OnceLock<State> = std::sync::OnceLock::new();
+    PLAYED.get_or_init(played)
+}
+
 #[test]
-fn no_size_and_no_key_panics() {
-    use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-    let keys = "\toyvzLjkhlgGptSRcr? ";
+fn a_press_acts_once_and_its_release_not_at_all() {
     let state = played();
     let mut app = app(true, false);
-    for (index, key) in keys.chars().cycle().take(400).enumerate() {
-        let code = if key == '\t' {
-            KeyCode::Tab
-        } else {
-            KeyCode::Char(key)
-        };
-        app.key(KeyEvent::new(code, KeyModifiers::NONE), &state);
-        if index % 7 == 0 {
-            app.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE), &state);
-        }
-        let (width, height) = ((index * 37 % 130) as u16, (index * 11 % 45) as u16);
-        draw(&state, &app, width, height);
-    }
+    app.prepare(&state, 80, 24);
+    let mut event = KeyEvent::new(KeyCode::Right, KeyModifiers::NONE);
+    app.key(event, &state);
+    event.kind = crossterm::event::KeyEventKind::Release;
+    app.key(event, &state);
+    assert_eq!(app.layer, 1);
 }
 
 #[test]
 fn every_fact_of_a_cell_shows_its_line_and_command() {
-    use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
     let state = played();
     let mut app = app(true, false);
     app.layer = 6;
-    app.key(
-        KeyEvent::new(KeyCode::Char('o'), KeyModifiers::NONE),
-        &state,
-    );
-    let screen = text(&draw(&state, &app, 80, 24));
+    press(&mut app, &state, KeyCode::Char('o'));
+    let screen = text(&draw(&state, &mut app, 80, 24));
     for part in [
         "a raw line",
         "kubectl get something",
@@ -295,10 +402,351 @@ fn every_fact_of_a_cell_shows_its_line_and_command() {
     ] {
         assert!(screen.contains(part), "{part}:\n{screen}");
     }
+    insta::assert_snapshot!("facts-80x24", screen);
+    let copied = press(&mut app, &state, KeyCode::Char('y'));
+    assert_eq!(
+        copied,
+        Some(Command::Copy("kubectl get something".to_owned()))
+    );
+    let opened = press(&mut app, &state, KeyCode::Char('o'));
+    assert_eq!(
+        opened,
+        Some(Command::Look(Look::Tables)),
+        "an effect leads to the ledger"
+    );
+}
+
+#[test]
+fn panes_show_what_they_are_for() {
+    let state = played();
+    let mut app = app(true, false);
+    app.manifest = Texts {
+        file: "own/sensor.yaml".to_owned(),
+        copy: "kind: Sensor # mine\nname: \"b\"\n".to_owned(),
+        original: "kind: Sensor\n".to_owned(),
+        applied: Some("kind: Sensor # mine\n".to_owned()),
+        ..Texts::default()
+    };
+    app.logs.push(&log("one line"));
+    app.report = Some(Ok(
+        "# Report\n\n| a | b |\n|---|---|\n| 1 | 2 |\n".to_owned()
+    ));
+    app.tables = Some(Ok(vec![Table {
+        title: "orders".to_owned(),
+        columns: vec!["order_id".to_owned(), "amount_cents".to_owned()],
+        rows: vec![vec!["o-1".to_owned(), "4200".to_owned()]],
+        ..Table::default()
+    }]));
+    let mut shown = String::new();
+    for key in "12345678".chars() {
+        press(&mut app, &state, KeyCode::Char(key));
+        let screen = text(&draw(&state, &mut app, 120, 34));
+        let pane: Vec<&str> = screen.lines().skip(22).collect();
+        shown.push_str(&pane.join("\n"));
+        shown.push_str("\n=====\n");
+    }
+    press(&mut app, &state, KeyCode::Char('d'));
+    shown.push_str(&text(&draw(&state, &mut app, 80, 24)));
+    insta::assert_snapshot!("panes", shown);
+}
+
+fn log(text: &str) -> LogLine {
+    LogLine {
+        pod: ContainerInstance {
+            pod: "orders-sensor-x".to_owned(),
+            uid: "u".to_owned(),
+            container: "main".to_owned(),
+            instance: 0,
+        },
+        text: text.to_owned(),
+    }
+}
+
+#[test]
+fn styles_say_the_same_as_the_words() {
+    let state = played();
+    let mut app = app(true, false);
+    app.layer = 5;
+    let buffer = draw(&state, &mut app, 80, 24);
+    let find = |wanted: &str| {
+        let screen = text(&buffer);
+        let (y, line) = screen
+            .lines()
+            .enumerate()
+            .find(|(_, line)| line.contains(wanted))
+            .unwrap();
+        let x = line[..line.find(wanted).unwrap()].chars().count();
+        buffer[(x as u16, y as u16)].style()
+    };
+    let selected = find("Succeeded");
+    assert!(selected.add_modifier.contains(Modifier::REVERSED));
+    assert_eq!(selected.fg, Some(Color::LightBlue));
+    assert_eq!(find("+1").fg, Some(Color::LightBlue));
+    assert!(find("passed").add_modifier.contains(Modifier::BOLD));
+    assert!(find("quit").add_modifier.is_empty());
+}
+
+#[test]
+fn a_search_finds_goes_around_and_says_when_there_is_nothing() {
+    let state = played();
+    let mut app = app(true, false);
+    for number in 0..50_000 {
+        app.logs.push(&log(&format!("line {number}")));
+    }
+    typed(&mut app, &state, "2/line 777");
+    press(&mut app, &state, KeyCode::Enter);
+    let mut turns = 0;
+    while app.searching.is_some() && app.search_on() {
+        turns += 1;
+        assert!(turns < 100);
+    }
+    // The end is followed, so that there is nothing further down; `N` goes back up.
+    assert!(
+        app.flash
+            .as_deref()
+            .unwrap_or_default()
+            .contains("further down")
+    );
+    typed(&mut app, &state, "N");
+    while app.searching.is_some() && app.search_on() {}
+    let at = app.cursor().at;
+    assert_eq!(app.logs.line(None, at).unwrap().1, "line 7779");
+    let screen = text(&draw(&state, &mut app, 80, 24));
+    assert!(
+        screen.contains("line 7779") && screen.contains("7780 of 50000"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn clicks_and_the_wheel_do_what_keys_do() {
+    let state = played();
+    let mut app = app(true, false);
+    let buffer = draw(&state, &mut app, 80, 24);
+    let screen = text(&buffer);
+    let click = |app: &mut App, wanted: &str| {
+        let (y, line) = screen
+            .lines()
+            .enumerate()
+            .find(|(_, line)| line.contains(wanted))
+            .unwrap();
+        let x = line[..line.find(wanted).unwrap()].chars().count();
+        let mouse = MouseEvent {
+            kind: MouseEventKind::Down(MouseButton::Left),
+            column: x as u16,
+            row: y as u16,
+            modifiers: KeyModifiers::NONE,
+        };
+        let command = app.mouse(mouse, &state);
+        app.prepare(&state, 80, 24);
+        command
+    };
+    click(&mut app, "Succeeded");
+    assert_eq!(app.layer, 5);
+    assert!(app.overlay.is_none(), "the first click selects");
+    click(&mut app, "Succeeded");
+    assert!(
+        matches!(app.overlay, Some(Overlay::Facts { .. })),
+        "the second opens"
+    );
+    click(&mut app, "q quit");
+    app.overlay = None;
+    click(&mut app, "ledger │");
+    assert_eq!(app.pane, Pane::Ledger);
+    assert_eq!(click(&mut app, "q quit"), Some(Command::Quit));
+    assert_eq!(
+        click(&mut app, "next stage"),
+        Some(Command::Tell(Message::Next))
+    );
+}
+
+#[test]
+fn the_footer_keeps_the_help_and_the_way_out_at_every_width() {
+    let state = played();
+    for width in 60..=200 {
+        let mut app = app(true, false);
+        let screen = text(&draw(&state, &mut app, width, 24));
+        let last = screen.lines().last().unwrap();
+        assert!(
+            last.contains("? keys") && last.contains("q quit"),
+            "{width}: {last}"
+        );
+        assert!(last.starts_with("⏎ next stage"), "{width}: {last}");
+    }
+}
+
+#[test]
+fn every_key_stands_in_the_help() {
+    let state = played();
+    let mut app = app(true, true);
+    press(&mut app, &state, KeyCode::Char('?'));
+    let help = text(&draw(&state, &mut app, 120, 200));
+    for binding in eventlab::tui::keys::BINDINGS {
+        let (first, _) = binding.help.split_once(' ').unwrap();
+        assert!(
+            help.lines()
+                .any(|line| line.contains(&format!(" {:<10}{first}", binding.shown))),
+            "{} is missing:\n{help}",
+            binding.shown
+        );
+    }
+    assert!(help.is_ascii());
+}
+
+#[test]
+fn wide_characters_and_hostile_text_stay_in_their_place() {
+    let state = played();
+    let mut app = app(true, false);
+    app.logs
+        .push(&log("漢字漢字 \u{1b}[2J \u{202e}esrever\u{202c} \u{7}"));
+    typed(&mut app, &state, "2w");
+    let buffer = draw(&state, &mut app, 60, 16);
+    for cell in &buffer.content {
+        assert!(!cell.symbol().chars().any(char::is_control));
+        assert!(!cell.symbol().contains('\u{202e}'));
+    }
+}
+
+#[test]
+fn starting_over_names_what_is_restored_and_what_is_left() {
+    let state = played();
+    let mut app = app(true, false);
+    press(&mut app, &state, KeyCode::Char('R'));
+    let screen = text(&draw(&state, &mut app, 120, 40));
+    for part in ["restores", "leaves", "evidence", "the ledger and the bus"] {
+        assert!(screen.contains(part), "{part}:\n{screen}");
+    }
+    assert_eq!(
+        press(&mut app, &state, KeyCode::Enter),
+        None,
+        "the first answer is no"
+    );
 }
 
 #[test]
 fn labs_of_the_catalogue_are_shared() {
     let catalog = Catalog::bundled().unwrap();
     assert!(Arc::ptr_eq(&catalog.labs(), &catalog.labs()));
+}
+
+/// The pictures of README, drawn by the code that draws the screen:
+/// `EVENTLAB_DRAW=1 cargo test --test it screen::the_pictures`.
+#[test]
+fn the_pictures_are_the_real_screen() {
+    let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    let state = sent();
+    let mut app = app(true, false);
+    app.row = 1;
+    app.layer = 3;
+    let buffer = draw(&state, &mut app, 110, 34);
+    for (file, now) in [("screen.txt", text(&buffer)), ("screen.svg", svg(&buffer))] {
+        let path = assets.join(file);
+        if std::env::var_os("EVENTLAB_DRAW").is_some() {
+            std::fs::create_dir_all(&assets).unwrap();
+            std::fs::write(&path, &now).unwrap();
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            kept == now,
+            "assets/{file} is not the screen any more; draw it with EVENTLAB_DRAW=1 cargo test --test it screen::the_pictures"
+        );
+    }
+}
+
+/// A buffer as a picture.
+fn svg(buffer: &Buffer) -> String {
+    const WIDE: f32 = 8.4;
+    const HIGH: f32 = 18.0;
+    let area = buffer.area;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" height=\"{:.0}\" font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"14\">\n<rect width=\"100%\" height=\"100%\" fill=\"#14161a\"/>\n",
+        f32::from(area.width) * WIDE + 16.0,
+        f32::from(area.height) * HIGH + 16.0
+    );
+    for y in 0..area.height {
+        let mut x = 0;
+        while x < area.width {
+            let style = buffer[(x, y)].style();
+            let from = x;
+            let mut run = String::new();
+            while x < area.width && buffer[(x, y)].style() == style {
+                run.push_str(buffer[(x, y)].symbol());
+                x += 1;
+            }
+            let reversed = style.add_modifier.contains(Modifier::REVERSED);
+            if run.trim().is_empty() && !reversed {
+                continue;
+            }
+            let color = match style.fg {
+                Some(Color::LightBlue) => "#79b8ff",
+                Some(Color::Yellow) => "#e6b450",
+                Some(Color::Cyan) => "#6fd3d3",
+                _ => "#d8dee9",
+            };
+            let (left, top) = (f32::from(from) * WIDE + 8.0, f32::from(y) * HIGH + 8.0);
+            let length = f32::from(x - from) * WIDE;
+            let mut ink = color;
+            if reversed {
+                out.push_str(&format!(
+                    "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{length:.1}\" height=\"{HIGH}\" fill=\"{color}\"/>\n"
+                ));
+                ink = "#14161a";
+            }
+            let mut more = String::new();
+            if style.add_modifier.contains(Modifier::BOLD) {
+                more.push_str(" font-weight=\"bold\"");
+            }
+            if style.add_modifier.contains(Modifier::DIM) && !reversed {
+                more.push_str(" opacity=\"0.6\"");
+            }
+            let escaped = run.replace('&', "&amp;").replace('<', "&lt;");
+            out.push_str(&format!(
+                "<text x=\"{left:.1}\" y=\"{:.1}\" textLength=\"{length:.1}\" xml:space=\"preserve\" fill=\"{ink}\"{more}>{escaped}</text>\n",
+                top + 13.5
+            ));
+        }
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+#[test]
+fn a_stopped_probe_is_named_with_its_layer_and_reason() {
+    let state = sent();
+    let mut app = app(true, false);
+    let buffer = draw(&state, &mut app, 80, 24);
+    let screen = text(&buffer);
+    assert!(
+        screen.contains("order (flat): stopped at filter: no such path"),
+        "{screen}"
+    );
+    let y = screen
+        .lines()
+        .position(|line| line.starts_with("order (flat)  "))
+        .unwrap();
+    let line = screen.lines().nth(y).unwrap();
+    let x = line[..line.find('✘').unwrap()].chars().count();
+    let style = buffer[(x as u16, y as u16)].style();
+    assert_eq!(style.fg, Some(Color::Yellow));
+    assert!(style.add_modifier.contains(Modifier::BOLD));
+    press(&mut app, &state, KeyCode::Right);
+    press(&mut app, &state, KeyCode::Char('h'));
+    assert_eq!(app.layer, 0, "h moves left where there is no hint");
+    let state = at_the_fix();
+    let screen = text(&draw(&state, &mut app, 80, 24));
+    assert!(screen.contains("e edit  a apply  h hint"), "{screen}");
+    assert_eq!(
+        press(&mut app, &state, KeyCode::Char('h')),
+        Some(Command::Tell(Message::Hint))
+    );
+    assert!(matches!(
+        press(&mut app, &state, KeyCode::Char('a')),
+        Some(Command::Preview { .. })
+    ));
+    assert_eq!(
+        press(&mut app, &state, KeyCode::Char('S')),
+        None,
+        "not without a question"
+    );
+    assert!(matches!(app.overlay, Some(Overlay::Choose { .. })));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use eventlab::embedded::bus::{Bus, ConsumerInfo};
+use eventlab::embedded::bus::ConsumerInfo;
 use eventlab::embedded::node::process::ServiceContext;
 use eventlab::embedded::services::sensor::{self, Timing};
 use futures::future::BoxFuture;
@@ -26,20 +26,27 @@ fn quick(context: ServiceContext) -> BoxFuture<'static, i32> {
     sensor::run_with(context, timing)
 }
 
-struct World {
+pub struct World {
     lab: Lab,
-    bus: TestBus,
+    pub bus: TestBus,
 }
 
 impl World {
     async fn new() -> World {
+        World::on(TestBus::start()).await
+    }
+
+    async fn on(bus: TestBus) -> World {
         let lab = Lab::new().await;
         let account = json!({"metadata": {"name": "order-sensor"}});
         create(&lab, "/api/v1/namespaces/lab/serviceaccounts", account).await;
-        World {
-            lab,
-            bus: TestBus::start(),
-        }
+        World { lab, bus }
+    }
+
+    pub async fn allowed_on(bus: TestBus) -> World {
+        let world = World::on(bus).await;
+        world.allow().await;
+        world
     }
 
     /// With the right that the Sensor's account needs.
@@ -73,13 +80,13 @@ impl World {
     }
 
     /// A running pod whose triggers are all subscribed.
-    async fn start(&self, name: &str, sensor: &Value) -> Pod {
+    pub async fn start(&self, name: &str, sensor: &Value) -> Pod {
         let pod = self.pod(name, sensor).start();
         subscribed(&pod, 1).await;
         pod
     }
 
-    async fn post(&self, id: &str, data: &Value) {
+    pub async fn post(&self, id: &str, data: &Value) {
         self.post_to("orders", id, data).await;
     }
 
@@ -87,7 +94,7 @@ impl World {
         let body = json!({"specversion": "1.0", "id": id, "source": "webhook", "type": "webhook", "subject": event,
             "datacontenttype": "application/json", "time": "2026-01-02T03:04:05Z",
             "data_base64": STANDARD.encode(data.to_string())});
-        let bus = self.bus.bus();
+        let bus = self.bus.bus().await;
         bus.publish(
             &format!("default.webhook.{event}"),
             id,
@@ -115,23 +122,24 @@ impl World {
         ids
     }
 
-    async fn arrives(&self, ids: &[&str]) {
+    pub async fn arrives(&self, ids: &[&str]) {
         until(&format!("workflows of {ids:?}"), || async {
             self.arrivals().await == ids
         })
         .await;
     }
 
-    async fn consumers(&self) -> Vec<ConsumerInfo> {
+    pub async fn consumers(&self) -> Vec<ConsumerInfo> {
         self.bus
             .bus()
+            .await
             .consumers("default")
             .await
             .unwrap_or_default()
     }
 
     /// Everything on the bus has been handed out and acknowledged.
-    async fn settled(&self) {
+    pub async fn settled(&self) {
         let done = |info: &ConsumerInfo| info.num_pending == 0 && info.num_ack_pending == 0;
         until("every message is acknowledged", || async {
             self.consumers().await.iter().all(done)
@@ -169,7 +177,7 @@ fn sensor_of(dependencies: Value, triggers: Value) -> Value {
     json!({"metadata": {"name": "orders", "namespace": "lab"}, "spec": {"dependencies": dependencies, "triggers": triggers}})
 }
 
-fn orders() -> Value {
+pub fn orders() -> Value {
     sensor_of(
         json!([dependency("order", "orders")]),
         json!([trigger("start", "order")]),
@@ -608,7 +616,7 @@ async fn a_lost_bus_is_reported_and_found_again() {
 async fn what_is_not_supported_is_named_and_not_subscribed() {
     let world = World::allowed().await;
     let mut scripted = dependency("scripted", "scripts");
-    scripted["transform"] = json!({"jq": "."});
+    scripted["transform"] = json!({"jq": "def f: f; f"});
     let mut other =
         json!({"template": {"name": "cli", "argoWorkflow": {"operation": "submit", "source": {}}}});
     other["template"]["conditions"] = "order".into();
@@ -634,12 +642,141 @@ async fn what_is_not_supported_is_named_and_not_subscribed() {
         .waits_for("eventlab: trigger transformed is not subscribed: ")
         .await;
     assert!(
-        message(&transform).contains("dependency scripted: transform"),
+        message(&transform).contains("dependency scripted: eventlab: `def`"),
         "{transform}"
     );
     world.post("id-1", &json!({})).await;
     world.arrives(&["id-1"]).await;
     assert_eq!(world.consumers().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_transform_makes_what_filters_and_parameters_see() {
+    let world = World::allowed().await;
+    let mut order = dependency("order", "orders");
+    order["transform"] = json!({"jq": "{kind: .body.kind, short: (.body.id | ascii_downcase)}"});
+    order["filters"] = json!({"data": [{"path": "kind", "type": "string", "value": ["^order$"]}]});
+    let mut start = trigger("start", "order");
+    let short = json!({"src": {"dependencyName": "order", "dataKey": "short"}, "dest": "metadata.labels.short"});
+    start["template"]["k8s"]["parameters"]
+        .as_array_mut()
+        .unwrap()
+        .push(short);
+    let pod = world
+        .start(
+            "orders-sensor-1",
+            &sensor_of(json!([order]), json!([start])),
+        )
+        .await;
+    // A transform that fails takes the event with it, without a word of its id.
+    world
+        .post("id-1", &json!({"body": {"kind": "order", "id": 5}}))
+        .await;
+    let line = pod
+        .waits_for("failed to apply event transformation, ")
+        .await;
+    assert_eq!(line["level"], "error");
+    assert!(!line.to_string().contains("id-1"), "{line}");
+    world
+        .post("id-2", &json!({"body": {"kind": "order", "id": "O-2"}}))
+        .await;
+    world.arrives(&["id-2"]).await;
+    assert_eq!(
+        world.workflows().await[0]["metadata"]["labels"]["short"],
+        "o-2"
+    );
+}
+
+#[tokio::test]
+async fn what_was_half_met_before_the_last_reset_is_forgotten() {
+    let world = World::allowed().await;
+    let mut start = trigger("start", "order");
+    start["template"]["conditionsReset"] =
+        json!([{"byTime": {"cron": "0 0 * * *", "timezone": "Europe/Berlin"}}]);
+    let dependencies = json!([
+        dependency("order", "orders"),
+        dependency("payment", "payments")
+    ]);
+    let both = sensor_of(dependencies, json!([start]));
+    let mut pod = world.pod("orders-sensor-1", &both).start();
+    subscribed(&pod, 2).await;
+    pod.waits_for("previous trigger time: ").await;
+    world.post_to("orders", "order-1", &json!({})).await;
+    pod.waits_for("Current state of dependencies: map[order:true payment:false]")
+        .await;
+    world.settled().await;
+    pod.kill();
+    // Made as old as one that came the day before.
+    let bus = world.bus.bus().await;
+    let stored = bus
+        .bucket_get("orders", "start/order")
+        .await
+        .unwrap()
+        .unwrap();
+    let mut old: Value = serde_json::from_slice(&stored).unwrap();
+    old["Timestamp"] = "2020-01-01T00:00:00Z".into();
+    bus.bucket_put("orders", "start/order", old.to_string().into_bytes())
+        .await
+        .unwrap();
+    let pod = world.pod("orders-sensor-2", &both).start();
+    subscribed(&pod, 2).await;
+    world.post_to("payments", "payment-1", &json!({})).await;
+    pod.waits_for("Current state of dependencies: map[order:false payment:true]")
+        .await;
+    world.settled().await;
+    assert!(world.workflows().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_policy_looks_at_the_object_until_it_has_its_labels() {
+    let world = World::allowed().await;
+    let policy = |labels: Value, fails: bool| {
+        let backoff = json!({"steps": 2, "duration": "10ms", "jitter": 0});
+        json!({"k8s": {"labels": labels, "backoff": backoff, "errorOnBackoffTimeout": fails}})
+    };
+    let mut start = trigger("start", "order");
+    start["policy"] = policy(json!({"phase": "Succeeded"}), true);
+    let with = |start: &Value| sensor_of(json!([dependency("order", "orders")]), json!([start]));
+    let mut pod = world.start("orders-sensor-1", &with(&start)).await;
+    world.post("id-1", &json!({})).await;
+    // The object is created; to look at it is a right of its own.
+    let line = pod.waits_for("Failed to execute a trigger").await;
+    assert!(
+        line["error"]
+            .as_str()
+            .unwrap()
+            .contains("cannot get resource \"workflows\""),
+        "{line}"
+    );
+    pod.kill();
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/lab";
+    let rules =
+        json!([{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get"]}]);
+    create(
+        &world.lab,
+        &format!("{roles}/roles"),
+        json!({"metadata": {"name": "look"}, "rules": rules}),
+    )
+    .await;
+    let binding = json!({"metadata": {"name": "look"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "look"},
+        "subjects": [{"kind": "ServiceAccount", "name": "order-sensor", "namespace": "lab"}]});
+    create(&world.lab, &format!("{roles}/rolebindings"), binding).await;
+    let mut pod = world.start("orders-sensor-2", &with(&start)).await;
+    world.post("id-2", &json!({})).await;
+    let line = pod.waits_for("Failed to execute a trigger").await;
+    assert_eq!(
+        line["error"],
+        "failed to determine status of the triggered resource. setting trigger state as failed"
+    );
+    pod.kill();
+    // A label that Argo itself puts on the object is there at the first look.
+    start["policy"] = policy(json!({"events.argoproj.io/trigger": "start"}), true);
+    let pod = world.start("orders-sensor-3", &with(&start)).await;
+    world.post("id-3", &json!({})).await;
+    pod.waits_for("Successfully processed trigger 'start'")
+        .await;
+    world.arrives(&["id-1", "id-2", "id-3"]).await;
 }
 
 #[tokio::test]

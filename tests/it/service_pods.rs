@@ -9,7 +9,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use eventlab::embedded::bus::engine::EmbeddedBus;
 use eventlab::embedded::bus::host::{BusHost, LocalConnector, ServeGuard};
-use eventlab::embedded::bus::{Bus, BusConnector};
+use eventlab::embedded::bus::jetstream::JetStreamConnector;
+use eventlab::embedded::bus::{Access, Bus, BusConnector, ConnectBus};
 use eventlab::embedded::node::process::{
     ContainerFiles, Exit, LogSink, PodIdentity, PortBinder, Service, ServiceContext,
     TerminationMessage,
@@ -19,6 +20,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+use crate::nats_support::NatsServer;
 
 /// Long enough for a slow machine; reached only when a test fails.
 pub const GUARD: Duration = Duration::from_secs(30);
@@ -36,27 +39,67 @@ pub async fn until<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) 
         .unwrap_or_else(|_| panic!("waited in vain: {what}"));
 }
 
-/// A bus with its database in a directory that goes with it.
+/// Set to `nats`, it lets the services of all tests run over a real nats-server.
+const WAY: &str = "EVENTLAB_TEST_BUS";
+
+/// A bus with its data in a directory that goes with it.
 pub struct TestBus {
     pub host: Arc<BusHost>,
     guard: Option<ServeGuard>,
+    nats: Option<NatsServer>,
+    /// One connection for looking at the real server.
+    connection: tokio::sync::Mutex<Option<Arc<dyn Bus>>>,
     _directory: tempfile::TempDir,
 }
 
 impl TestBus {
+    /// On a real nats-server; `None` where there is none.
+    pub fn real() -> Option<TestBus> {
+        let nats = NatsServer::start("")?;
+        let mut bus = TestBus::embedded();
+        bus.nats = Some(nats);
+        Some(bus)
+    }
+
     pub fn start() -> TestBus {
-        let directory = tempfile::tempdir().unwrap();
-        let host = BusHost::new(EmbeddedBus::open(&directory.path().join("bus.db")).unwrap());
-        let mut bus = TestBus {
-            host,
-            guard: None,
-            _directory: directory,
-        };
+        if std::env::var(WAY).is_ok_and(|way| way == "nats") {
+            return TestBus::real().expect("a nats-server, since it was asked for");
+        }
+        let mut bus = TestBus::embedded();
         bus.serve();
         bus
     }
 
+    /// Address of the real server.
+    pub fn nats_url(&self) -> String {
+        self.nats.as_ref().unwrap().url()
+    }
+
+    fn embedded() -> TestBus {
+        let directory = tempfile::tempdir().unwrap();
+        let host = BusHost::new(EmbeddedBus::open(&directory.path().join("bus.db")).unwrap());
+        TestBus {
+            host,
+            guard: None,
+            nats: None,
+            connection: tokio::sync::Mutex::default(),
+            _directory: directory,
+        }
+    }
+
+    /// What the controller would tell a pod of this bus.
+    pub fn config(&self) -> Value {
+        let mut config = bus_config();
+        if let Some(nats) = &self.nats {
+            config["jetstream"]["url"] = nats.url().into();
+        }
+        config
+    }
+
     pub fn serve(&mut self) {
+        if let Some(nats) = &mut self.nats {
+            return nats.run();
+        }
         self.guard = Some(
             self.host
                 .serve(NAMESPACE, "eventbus-default-js-0", None)
@@ -66,16 +109,31 @@ impl TestBus {
 
     /// Ends the bus pod; the data stay.
     pub fn stop(&mut self) {
+        if let Some(nats) = &mut self.nats {
+            nats.kill();
+        }
         self.guard = None;
     }
 
-    pub fn bus(&self) -> Arc<EmbeddedBus> {
-        self.host.bus()
+    pub async fn bus(&self) -> Arc<dyn Bus> {
+        let Some(nats) = &self.nats else {
+            return self.host.bus();
+        };
+        let mut connection = self.connection.lock().await;
+        if let Some(bus) = connection.as_ref()
+            && !bus.closed().is_cancelled()
+        {
+            return Arc::clone(bus);
+        }
+        let (url, access) = (nats.url(), Access::default());
+        let made = JetStreamConnector.connect(&url, &access).await.unwrap();
+        Arc::clone(connection.insert(made))
     }
 
     /// Messages of the stream, empty while there is none.
     pub async fn messages(&self) -> Vec<eventlab::embedded::bus::StoredMessage> {
         self.bus()
+            .await
             .messages("default", 0, 10_000)
             .await
             .unwrap_or_default()
@@ -157,7 +215,7 @@ impl PodSpec {
                     "EVENTBUS_SUBJECT".to_owned(),
                     format!("eventbus-{NAMESPACE}"),
                 ),
-                ("EVENTBUS_CONFIG".to_owned(), encode(&bus_config())),
+                ("EVENTBUS_CONFIG".to_owned(), encode(&bus.config())),
                 ("LOG_LEVEL".to_owned(), "debug".to_owned()),
             ]),
             annotations: BTreeMap::new(),

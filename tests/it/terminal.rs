@@ -25,6 +25,10 @@ struct Session {
 
 impl Session {
     fn start(state: &Path, arguments: &[&str]) -> Self {
+        Self::start_with(state, arguments, &[])
+    }
+
+    fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let size = PtySize {
             rows: 24,
             cols: 80,
@@ -38,9 +42,20 @@ impl Session {
         command.env("TERM", "xterm-256color");
         command.env("VISUAL", "sed -i s/atomic/edited/");
         command.env_remove("EVENTLAB_KILL_AT");
+        command.env_remove("NO_COLOR");
+        for (name, value) in variables {
+            command.env(name, value);
+        }
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
-        let mut reader = pair.master.try_clone_reader().unwrap();
+        Self::over(child, pair.master)
+    }
+
+    fn over(
+        child: Box<dyn portable_pty::Child + Send + Sync>,
+        master: Box<dyn portable_pty::MasterPty + Send>,
+    ) -> Self {
+        let mut reader = master.try_clone_reader().unwrap();
         let (sender, output) = mpsc::channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 8192];
@@ -50,14 +65,14 @@ impl Session {
                 }
             }
         });
-        let input = pair.master.take_writer().unwrap();
+        let input = master.take_writer().unwrap();
         Self {
             parser: vt100::Parser::new(size_of(24), size_of(80), 0),
             raw: Vec::new(),
             output,
             input,
             child,
-            master: pair.master,
+            master,
         }
     }
 
@@ -79,6 +94,18 @@ impl Session {
             assert!(
                 Instant::now() < end,
                 "no {text:?} on:\n{}",
+                self.parser.screen().contents()
+            );
+            self.take(Duration::from_millis(50));
+        }
+    }
+
+    fn wait_gone(&mut self, text: &str) {
+        let end = Instant::now() + PATIENCE;
+        while self.parser.screen().contents().contains(text) {
+            assert!(
+                Instant::now() < end,
+                "still {text:?} on:\n{}",
                 self.parser.screen().contents()
             );
             self.take(Duration::from_millis(50));
@@ -126,6 +153,7 @@ fn enter_sends_one_order_and_lights_seven_cells() {
     session.send("?");
     session.wait_for("Keys  (Esc closes)");
     session.send("\x1b");
+    session.wait_gone("Keys  (Esc closes)");
     let size = PtySize {
         rows: 40,
         cols: 120,
@@ -156,9 +184,11 @@ fn an_editor_gets_the_terminal_and_gives_it_back() {
     let mut session = Session::start(state.path(), &["--labs", &own_lab(state.path())]);
     session.wait_for("Edit me");
     session.send("e");
-    session.wait_for("saved");
-    session.send("vv");
-    session.wait_for("working copy against");
+    session.wait_for("Before it is applied");
+    session.send("q");
+    session.wait_gone("Before it is applied");
+    session.send("dd");
+    session.wait_for("the working copy against");
     session.send("q");
     assert_eq!(session.ended(), 0);
     let copy = state
@@ -171,7 +201,7 @@ fn an_editor_gets_the_terminal_and_gives_it_back() {
 fn own_lab(folder: &Path) -> String {
     let labs = folder.join("own");
     std::fs::create_dir_all(&labs).unwrap();
-    let lab = "name: own\ntitle: Own\nsummary: One stage.\nevent: own\nlayers: [effect]\nclusters: [embedded]\nlinks: []\nstages:\n  - name: fix\n    kind: fix\n    title: Edit me\n    text: Edit.\n    fix:\n      manifest: base/process-order.yaml\n      hints: [none]\n      solution: base/process-order.yaml\n      wrong:\n        - {name: w, manifest: base/process-order.yaml, why: none, fails: {gate: x}}\n";
+    let lab = "name: own\ntitle: Own\nsummary: One stage.\nevent: own\nlayers: [effect]\nclusters: [embedded]\nlinks: []\nstages:\n  - name: fix\n    kind: fix\n    title: Edit me\n    text: Edit.\n    fix:\n      manifest: base/process-order.yaml\n      hints: [none]\n      solution: base/process-order.yaml\n      wrong:\n        - {name: w, manifest: base/ledger.yaml, why: none, fails: {gate: x}}\n";
     std::fs::write(labs.join("own.yaml"), lab).unwrap();
     labs.to_str().unwrap().to_owned()
 }
@@ -201,4 +231,174 @@ fn a_session_that_is_held_says_by_whom() {
     );
     first.send("q");
     assert_eq!(first.ended(), 0);
+}
+
+/// Signals, hang-ups and panics: the terminal is given back, the session saved, and the message names the log.
+#[test]
+fn a_panic_anywhere_gives_the_terminal_back_and_says_where_the_log_is() {
+    for place in ["screen-draw", "screen-event", "screen-task"] {
+        let state = tempfile::tempdir().unwrap();
+        let mut session = Session::start_with(state.path(), &[], &[("EVENTLAB_PANIC_AT", place)]);
+        if place != "screen-draw" {
+            session.wait_for("Press Enter");
+            session.send("\r");
+        }
+        assert_eq!(session.ended(), 4, "{place}");
+        let said = String::from_utf8_lossy(&session.raw).into_owned();
+        assert!(
+            said.contains("logs/eventlab.log") && said.contains(place),
+            "{place}: {said}"
+        );
+        assert!(said.contains("\x1b[?1000l"), "the mouse is free again");
+        let mut again = Session::start(state.path(), &[]);
+        again.wait_for("stage 1/2");
+        again.send("q");
+        assert_eq!(again.ended(), 0, "{place}: the session goes on");
+    }
+}
+
+/// The part that carries out work fails: the screen says so, and can be left.
+#[test]
+fn a_panic_of_the_work_is_said_and_the_screen_lives_on() {
+    let state = tempfile::tempdir().unwrap();
+    let mut session =
+        Session::start_with(state.path(), &[], &[("EVENTLAB_PANIC_AT", "before effect")]);
+    session.wait_for("Press Enter");
+    session.send("\r");
+    session.wait_for("what carries out the work has failed");
+    session.send("q");
+    assert_eq!(session.ended(), 0);
+    let log = std::fs::read_to_string(state.path().join("embedded/logs/eventlab.log")).unwrap();
+    assert!(log.contains("before effect"), "{log}");
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_program_and_saves_the_session() {
+    let state = tempfile::tempdir().unwrap();
+    let mut session = Session::start(state.path(), &[]);
+    session.wait_for("Press Enter");
+    session.send("\r");
+    session.wait_for("Succeeded");
+    let Session {
+        master,
+        input,
+        output,
+        mut child,
+        ..
+    } = session;
+    drop((input, master, output));
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < end, "it does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut again = Session::start(state.path(), &[]);
+    again.wait_for("passed");
+    again.send("q");
+    assert_eq!(again.ended(), 0);
+}
+
+/// Stopped from a shell with job control and brought back by `fg`; the terminal's settings are the same before and after.
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_comes_back() {
+    let state = tempfile::tempdir().unwrap();
+    let pair = native_pty_system()
+        .openpty(PtySize {
+            rows: 24,
+            cols: 80,
+            pixel_width: 0,
+            pixel_height: 0,
+        })
+        .unwrap();
+    let mut command = CommandBuilder::new("sh");
+    command.args(["-i"]);
+    command.env("PS1", "ready> ");
+    command.env("TERM", "xterm-256color");
+    command.env_remove("ENV");
+    let child = pair.slave.spawn_command(command).unwrap();
+    drop(pair.slave);
+    let mut session = Session::over(child, pair.master);
+    session.wait_for("ready>");
+    let program = format!(
+        "cd {} && stty -a >before; {} --state-dir state\r",
+        state.path().display(),
+        env!("CARGO_BIN_EXE_eventlab")
+    );
+    session.send(&program);
+    session.wait_for("Press Enter");
+    session.send("\x1a");
+    session.wait_for("Stopped");
+    session.send("stty -a >during; echo 'here I'' am'\r");
+    session.wait_for("here I am");
+    session.send("fg\r");
+    session.wait_for("Press Enter");
+    session.send("?");
+    session.wait_for("The lab");
+    session.send("qq");
+    session.wait_for("Saved in");
+    session.send("stty -a >after; echo 'all d''one'\r");
+    session.wait_for("all done");
+    let read = |name: &str| std::fs::read_to_string(state.path().join(name)).unwrap();
+    assert_eq!(read("before"), read("during"));
+    assert_eq!(read("before"), read("after"));
+    session.send("exit\r");
+    session.ended();
+}
+
+/// Line by line: no byte of a terminal's language, typed answers, every change a line of its own.
+#[test]
+fn the_linear_mode_needs_no_terminal() {
+    let state = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args([
+            "--state-dir",
+            state.path().to_str().unwrap(),
+            "--accessible",
+        ])
+        .env_remove("EVENTLAB_KILL_AT")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"help\nnonsense\n\nfacts order filter\nstatus\nnext\nlabs\n2\nno\n")
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    for part in [
+        "there is no word nonsense",
+        "Lab first-order, stage 1 of 2",
+        "one order: effect yes, +1",
+        "passed",
+        "command: kubectl",
+        "Lab first-order, stage 2 of 2",
+        "2. ",
+        "Go to a stage of",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing:\n{text}");
+    }
+    assert!(!text.contains('\x1b'), "no escape: {text}");
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_do() {
+    let state = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", state.path().to_str().unwrap()])
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("eventlab run") && said.contains("--accessible"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
 }

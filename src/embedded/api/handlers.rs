@@ -194,6 +194,14 @@ impl Call {
         }
     }
 
+    /// Notes a warning for the answer.
+    pub fn add_warning(&self, text: String) {
+        self.warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(text);
+    }
+
     /// Adds the warnings to an answer.
     fn warn(&self, mut response: Response) -> Response {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);

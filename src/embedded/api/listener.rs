@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use http::{Request, Response};
+use axum::response::IntoResponse as _;
+use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,18 +20,21 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tower::{Service, ServiceExt as _};
+use tower::{Service, ServiceExt as _, service_fn};
 
 use super::private_file;
+use super::status::Failure;
 use super::streams::Stop;
 use super::tls::{ServingIdentity, TlsError};
 
 const PORT_FILE: &str = "api-port";
+/// Connections beyond the limit that are answered at once; further ones are closed.
+const REFUSALS: usize = 64;
 
 /// How much a listener grants its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Further connections wait until one ends.
+    /// Requests on further connections are answered with 429.
     pub connections: usize,
     /// For the TLS handshake.
     pub handshake: Duration,
@@ -44,7 +48,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            connections: 512,
+            connections: 4096,
             handshake: Duration::from_secs(10),
             header: Duration::from_secs(120),
             grace: Duration::from_secs(3),
@@ -132,26 +136,34 @@ impl Listener {
         S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let places = Arc::new(Semaphore::new(self.limits.connections));
+        let refusals = Arc::new(Semaphore::new(REFUSALS));
         let mut connections = JoinSet::new();
         loop {
-            let accepted = tokio::select! {
+            let stream = tokio::select! {
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => continue,
-                accepted = accept(&self.socket, &places) => accepted,
+                stream = accept(&self.socket) => stream,
             };
-            if let Some((stream, place)) = accepted {
-                let connection = Connection {
-                    stream,
-                    acceptor: self.acceptor.clone(),
-                    limits: self.limits,
-                    stop: stop.clone(),
-                };
+            let Some(stream) = stream else { continue };
+            let connection = Connection {
+                stream,
+                acceptor: self.acceptor.clone(),
+                limits: self.limits,
+                stop: stop.clone(),
+            };
+            if let Ok(place) = places.clone().try_acquire_owned() {
                 let service = service.clone();
                 connections.spawn(async move {
                     connection.serve(service).await;
                     drop(place);
                 });
+            } else if let Ok(place) = refusals.clone().try_acquire_owned() {
+                connections.spawn(async move {
+                    connection.serve(service_fn(refuse)).await;
+                    drop(place);
+                });
             }
+            // Beyond that a connection is closed without a word.
         }
         drop(self.socket);
         let ended = async { while connections.join_next().await.is_some() {} };
@@ -191,13 +203,10 @@ async fn bind_remembered(directory: &Path) -> Result<TcpListener, ListenError> {
     Ok(socket)
 }
 
-type Place = tokio::sync::OwnedSemaphorePermit;
-
-/// The next connection with its place among the allowed ones; `None` to try again.
-async fn accept(socket: &TcpListener, places: &Arc<Semaphore>) -> Option<(TcpStream, Place)> {
-    let place = places.clone().acquire_owned().await.ok()?;
+/// The next connection; `None` to try again.
+async fn accept(socket: &TcpListener) -> Option<TcpStream> {
     match socket.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, _)) => Some(stream),
         Err(error) => {
             tracing::debug!(%error, "a connection to the API could not be accepted");
             // Out of file descriptors: trying at once would spin.
@@ -205,6 +214,16 @@ async fn accept(socket: &TcpListener, places: &Arc<Semaphore>) -> Option<(TcpStr
             None
         }
     }
+}
+
+/// What clients are told while too many are connected: they try again by themselves.
+async fn refuse(_request: Request<Incoming>) -> Result<Response<Body>, std::convert::Infallible> {
+    let text = "too many connections to the API are open; end some watches and try again";
+    let mut response = Failure::status(429, "TooManyRequests", text, None).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Ok(response)
 }
 
 struct Connection {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -29,6 +30,8 @@ use super::status::Failure;
 use super::store::{DatabaseError, Interest, OpenError, Place, Store, Stored};
 use super::streams::{self, PodStreams, Stop};
 
+/// How long the body of a request may take to come, as kube-apiserver's `--request-timeout`.
+const BODY_TIME: Duration = Duration::from_secs(60);
 /// Bytes of the key that signs tokens.
 const KEY_LENGTH: usize = 32;
 
@@ -359,7 +362,8 @@ async fn answer(api: Arc<ApiServer>, request: Request) -> handlers::Answer {
     if !kind.namespaced && !attributes.namespace.is_empty() && kind.plural != "namespaces" {
         return Err(Failure::PageNotFound);
     }
-    let body = axum::body::to_bytes(body, MAX_BODY).await.map_err(|_| {
+    let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY));
+    let body = body.await.map_err(|_| Failure::timeout())?.map_err(|_| {
         Failure::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
     })?;
     let call = Call {

@@ -202,6 +202,13 @@ impl Failure {
         Failure::status(410, "Expired", message, None)
     }
 
+    /// 504: a request that did not come to its end.
+    #[must_use]
+    pub fn timeout() -> Self {
+        let message = "Timeout: request did not complete within the allotted timeout";
+        Failure::status(504, "Timeout", message, Some(Map::new()))
+    }
+
     /// 413.
     #[must_use]
     pub fn too_large(message: impl Into<String>) -> Self {

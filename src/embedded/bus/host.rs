@@ -14,6 +14,7 @@ use futures::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::EmbeddedBus;
+use super::jetstream::JetStreamConnector;
 use super::{
     Access, Bus, BusError, ConnectBus, ConsumerConfig, ConsumerInfo, Delivery, NO_SERVERS,
     PublishAck, StoredMessage, StreamConfig, StreamInfo,
@@ -119,6 +120,14 @@ impl BusHost {
     }
 }
 
+/// Whether a URL names a Service of a cluster (`HOST.NAMESPACE.svc`), not a server of the outside.
+#[must_use]
+pub fn is_in_cluster(url: &str) -> bool {
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = host.split([':', '/']).next().unwrap_or_default();
+    host.ends_with(".svc") || host.ends_with(".svc.cluster.local")
+}
+
 /// Whether `nats://SERVICE.NAMESPACE.svc:4222` names this Service.
 fn names_service(url: &str, (service, namespace): &(String, String)) -> bool {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -140,7 +149,7 @@ impl Drop for ServeGuard {
     }
 }
 
-/// Connects to the bus of this process.
+/// Connects to the bus of this process, and to NATS servers outside where a URL names one.
 #[derive(Clone)]
 pub struct LocalConnector(pub Arc<BusHost>);
 
@@ -151,6 +160,9 @@ impl ConnectBus for LocalConnector {
         access: &'a Access,
     ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>> {
         Box::pin(async move {
+            if !is_in_cluster(url) {
+                return JetStreamConnector.connect(url, access).await;
+            }
             let connection: Arc<dyn Bus> = Arc::new(self.0.connect(url, access)?);
             Ok(connection)
         })

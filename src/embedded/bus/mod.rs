@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 pub use access::{Access, BusAddress, BusTls, Login};
+pub use host::is_in_cluster;
 
 /// What a NATS client says when nobody listens.
 pub const NO_SERVERS: &str = "nats: no servers available for connection";

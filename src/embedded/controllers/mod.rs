@@ -5,6 +5,7 @@
 //! watches: an event starts its reconcile at once, and a closed watch, a lost connection, a conflict or a
 //! panic is survived.
 
+mod adoption;
 mod argo_events;
 mod deployment;
 mod endpoints;

@@ -1,6 +1,7 @@
 //! Keeps as many pods of a ReplicaSet as it asks for, as `replicaset-controller`.
 //!
-//! Pods belong to a ReplicaSet by owner reference alone; pods without an owner are not adopted.
+//! Pods belong to a ReplicaSet by owner reference; it takes pods without a controller that its selector picks, and lets go
+//! of those that it no longer picks.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -14,12 +15,12 @@ use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
+use super::adoption::{Claim, enqueue_takers, index_by_owner};
 use super::runtime::error::{is_not_found, message};
 use super::runtime::events::{EventType, Recorder};
 use super::runtime::informer::Source;
 use super::runtime::objects::{
-    age, controller_of, controller_ref, index_by_controller, is_active, is_ready, now, phase,
-    ready_since, reference_to,
+    age, controller_of, controller_ref, is_active, is_ready, now, phase, ready_since, reference_to,
 };
 use super::runtime::{
     Change, Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue,
@@ -42,10 +43,13 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
             .start(tasks, cancel)
     };
     let pods = {
-        let queue = Arc::clone(&queue);
+        let (queue, sets): (_, Informer<ReplicaSet>) = (Arc::clone(&queue), sets.clone());
         Source::new(Api::all(client.clone()))
-            .indexed(index_by_controller)
-            .on_change(move |change| enqueue_owner(change, "ReplicaSet", &queue))
+            .indexed(index_by_owner)
+            .on_change(move |change| {
+                enqueue_owner(change, "ReplicaSet", &queue);
+                enqueue_takers(change, &sets.cache, |set| &set.spec.selector, &queue);
+            })
             .start(tasks, cancel)
     };
     let events = Recorder::start(client.clone(), "replicaset-controller", tasks, cancel);
@@ -93,6 +97,13 @@ impl Reconcile for ReplicaSets {
         };
         let uid = set.uid().unwrap_or_default();
         let failure = if set.metadata.deletion_timestamp.is_none() {
+            let claim = Claim {
+                client: &self.client,
+                owner: &*set,
+                selector: &set.spec.selector,
+                cache: &self.pods.cache,
+            };
+            claim.run().await?;
             self.scale(&set, &uid).await.err()
         } else {
             None

@@ -20,8 +20,9 @@ use super::child::{CREDENTIALS_VARIABLE, HOSTS_VARIABLE, MOUNTS_VARIABLE, POD_VA
 use super::process::{
     ContainerFiles, LogSink, PodIdentity, PortBinder, Service, ServiceContext, TerminationMessage,
 };
+use crate::embedded::bus::jetstream::JetStreamConnector;
 use crate::embedded::bus::remote::RemoteConnector;
-use crate::embedded::bus::{Access, Bus, BusConnector, BusError, ConnectBus};
+use crate::embedded::bus::{Access, Bus, BusConnector, BusError, ConnectBus, is_in_cluster};
 use crate::kinds::real_port_variable;
 
 /// A mounted file longer than this is not read.
@@ -153,7 +154,7 @@ impl LogSink for Stdout {
     }
 }
 
-/// The bus behind a Service, on its real socket.
+/// The bus behind a Service, on its real socket; a NATS server of the outside at its own address.
 struct Hosts(BTreeMap<String, SocketAddr>);
 
 impl ConnectBus for Hosts {
@@ -163,6 +164,9 @@ impl ConnectBus for Hosts {
         access: &'a Access,
     ) -> BoxFuture<'a, Result<Arc<dyn Bus>, BusError>> {
         Box::pin(async move {
+            if !is_in_cluster(url) {
+                return JetStreamConnector.connect(url, access).await;
+            }
             let name = url.split_once("://").map_or(url, |(_, rest)| rest);
             let Some(address) = self.0.get(name.trim_end_matches('/')) else {
                 let text = format!("dial {name}: no such host");

@@ -65,7 +65,9 @@ async fn child(
             | StartFailure::Ended { message, .. } => message,
         })?;
     deny(&mut env);
-    child_variables(&mut env, context, identity, &mounts, &[]);
+    // Any free one: nobody else is told of it.
+    let port = images::served_port(arguments).map(|port| (port, 0));
+    child_variables(&mut env, context, identity, &mounts, port.as_slice());
     let spec = ChildSpec {
         program: context.shared.program.clone(),
         args: mounts.arguments(arguments),

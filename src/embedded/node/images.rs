@@ -13,6 +13,8 @@ pub type Services = BTreeMap<(String, String), Service>;
 const WORKLOADS: [&str; 3] = ["ledger", "crm", "argo"];
 /// Those of them that people run in a container.
 const TOOLS: [&str; 2] = ["ledger", "crm"];
+/// Where they listen when nothing else is said.
+const DEFAULT_PORT: u16 = 8080;
 /// Annotation that runs an Argo image as a child process, where a real `kill -9` is wanted.
 pub const PROCESS_ANNOTATION: &str = "eventlab.dev/run-as";
 /// Value of [`PROCESS_ANNOTATION`].
@@ -151,6 +153,23 @@ fn workload(command: Command<'_>) -> Result<Launch, Refusal> {
             Err(Refusal::Exit(64, message))
         }
     }
+}
+
+/// The port that a workload command is told to listen on, whatever its container declares: on the host it gets another.
+pub(super) fn served_port(arguments: &[String]) -> Option<u16> {
+    let mut words = arguments.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let value = match word.split_once('=') {
+            Some(("--port", value)) => Some(value),
+            None if word == "--port" => words.next(),
+            _ => None,
+        };
+        if let Some(port) = value {
+            return port.parse().ok();
+        }
+    }
+    let serves = arguments.iter().any(|word| word == "serve");
+    serves.then_some(DEFAULT_PORT)
 }
 
 /// Picks what a second command in a container runs: arguments of this program.
@@ -346,6 +365,25 @@ mod tests {
             };
             let program = other.split(' ').next().unwrap();
             assert!(text.contains(&format!("exec: {program:?}: ")), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_port_of_a_command_is_known() {
+        let port = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            served_port(&words)
+        };
+        assert_eq!(port("ledger serve --db /l.db --port 9000"), Some(9000));
+        assert_eq!(port("ledger serve --port=9001"), Some(9001));
+        assert_eq!(port("ledger serve --db /l.db"), Some(8080));
+        for none in [
+            "ledger show",
+            "ledger serve --port",
+            "ledger serve --port x",
+            "",
+        ] {
+            assert_eq!(port(none), None, "{none}");
         }
     }
 

@@ -299,7 +299,7 @@ impl Instance<'_> {
     async fn child(mut self, args: &[String]) -> Result<Started, StartFailure> {
         let shared = Arc::clone(&self.context.shared);
         let denied = deny(&mut self.env);
-        let ports = self.reserve_ports();
+        let ports = self.reserve_ports(args);
         let given: Vec<(u16, u16)> = ports
             .iter()
             .map(|port| (port.port, port.address.port()))
@@ -353,11 +353,14 @@ impl Instance<'_> {
         }
     }
 
-    /// A real port for each container port.
-    fn reserve_ports(&self) -> Vec<ChildPort> {
+    /// A real port for each container port, declared or only listened on.
+    fn reserve_ports(&self, args: &[String]) -> Vec<ChildPort> {
         let ports = self.container.ports.iter().flatten();
         let numbers = ports.filter_map(|port| u16::try_from(port.container_port).ok());
-        let reserved = numbers.filter_map(|port| {
+        let mut numbers: Vec<u16> = numbers.chain(images::served_port(args)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let reserved = numbers.into_iter().filter_map(|port| {
             reserve(0)
                 .ok()
                 .map(|(socket, address)| (port, socket, address))

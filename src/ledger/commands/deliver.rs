@@ -63,9 +63,9 @@ pub struct CrmArgs {
 /// Arguments of `ledger reconcile`.
 #[derive(Debug, Args)]
 pub struct ReconcileArgs {
-    /// Ledger file
+    /// Ledger file (default: in a pod of the running session)
     #[arg(long, value_name = "PATH")]
-    pub db: PathBuf,
+    pub db: Option<PathBuf>,
     #[command(flatten)]
     pub crm: CrmArgs,
     /// Ask again with the same idempotency key instead of searching; only for a CRM that honours keys
@@ -144,9 +144,9 @@ fn exit_code(delivery: &Delivery) -> u8 {
 /// Arguments of `ledger relay`.
 #[derive(Debug, Args)]
 pub struct RelayArgs {
-    /// Ledger file
+    /// Ledger file (default: in a pod of the running session)
     #[arg(long, value_name = "PATH")]
-    pub db: PathBuf,
+    pub db: Option<PathBuf>,
     #[command(flatten)]
     pub crm: CrmArgs,
     /// Names this relay in claims and attempts
@@ -161,12 +161,13 @@ pub struct RelayArgs {
 }
 
 pub(super) fn run_relay(args: &RelayArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
+    let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
     let crm = args.crm.client()?;
-    existing(&args.db)?;
+    existing(db)?;
     set_fault(&crm, args.fault)?;
     let lease = Duration::from_secs(args.lease);
     let relayed = relay(
-        &mut Ledger::open(&args.db)?,
+        &mut Ledger::open(db)?,
         &crm,
         &args.workflow_uid,
         lease,
@@ -183,9 +184,9 @@ pub(super) fn run_relay(args: &RelayArgs, out: &mut dyn Write) -> Result<u8, Com
 /// Arguments of `ledger replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// Ledger file
+    /// Ledger file (default: in a pod of the running session)
     #[arg(long, value_name = "PATH")]
-    pub db: PathBuf,
+    pub db: Option<PathBuf>,
     #[command(flatten)]
     pub crm: CrmArgs,
     /// Order id
@@ -207,8 +208,9 @@ pub struct ReplayArgs {
 
 /// The manual recovery: a delivery like any other, through the same claim.
 pub(super) fn run_replay(args: &ReplayArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
+    let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
     let crm = args.crm.client()?;
-    let reader = existing(&args.db)?;
+    let reader = existing(db)?;
     let known = claim_of(&reader, &args.order_id, &args.action)?;
     let amount = args
         .amount
@@ -228,7 +230,7 @@ pub(super) fn run_replay(args: &ReplayArgs, out: &mut dyn Write) -> Result<u8, C
         lease: Duration::from_secs(args.lease),
     };
     request.check()?;
-    let delivery = deliver(&mut Ledger::open(&args.db)?, &crm, &request, Fault::None)?;
+    let delivery = deliver(&mut Ledger::open(db)?, &crm, &request, Fault::None)?;
     json_line(out, &delivery)?;
     Ok(exit_code(&delivery))
 }
@@ -255,9 +257,9 @@ fn claim_of(
 /// Arguments of `ledger decide`.
 #[derive(Debug, Args)]
 pub struct DecideArgs {
-    /// Ledger file
+    /// Ledger file (default: in a pod of the running session)
     #[arg(long, value_name = "PATH")]
-    pub db: PathBuf,
+    pub db: Option<PathBuf>,
     /// Order id
     #[arg(long, value_name = "ID")]
     pub order_id: String,
@@ -282,12 +284,13 @@ pub struct DecideArgs {
 
 /// Settles an unresolved claim by what a person found out.
 pub(super) fn run_decision(args: &DecideArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    existing(&args.db)?;
+    let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
+    existing(db)?;
     let finding = match &args.found {
         Some(reference) => Finding::Found(reference.clone()),
         None => Finding::Absent,
     };
-    let state = Ledger::open(&args.db)?.decide(&args.order_id, &args.action, &finding, &args.by)?;
+    let state = Ledger::open(db)?.decide(&args.order_id, &args.action, &finding, &args.by)?;
     if state.is_empty() {
         return Err(CommandError::NoClaim {
             order_id: args.order_id.clone(),
@@ -303,17 +306,93 @@ pub(super) fn run_reconciliation(
     args: &ReconcileArgs,
     out: &mut dyn Write,
 ) -> Result<u8, CommandError> {
+    let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
     let crm = args.crm.client()?;
-    let reader = existing(&args.db)?;
+    let reader = existing(db)?;
     let by = if args.repeat_with_key {
         LookUp::SameKey
     } else {
         LookUp::Search
     };
-    let settled = reconcile(&mut Ledger::open(&args.db)?, &reader, &crm, by)?;
+    let settled = reconcile(&mut Ledger::open(db)?, &reader, &crm, by)?;
     for claim in &settled {
         json_line(out, claim)?;
     }
     let left = settled.iter().any(|claim| claim.state == "unresolved");
     Ok(if left { UNRESOLVED } else { DONE })
+}
+
+/// `--NAME=VALUE`, where there is a value; it may begin with a dash.
+fn option(name: &str, value: Option<impl ToString>) -> Vec<String> {
+    value
+        .map(|value| format!("--{name}={}", value.to_string()))
+        .into_iter()
+        .collect()
+}
+
+fn value_name(value: impl ValueEnum) -> String {
+    value
+        .to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+impl CrmArgs {
+    fn words(&self) -> Vec<String> {
+        let mut words = option("crm", self.url.as_ref());
+        words.extend(option("crm-timeout-ms", Some(self.timeout_ms)));
+        words
+    }
+}
+
+impl ReconcileArgs {
+    /// The command line without its file.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = vec!["reconcile".to_owned()];
+        words.extend(self.crm.words());
+        if self.repeat_with_key {
+            words.push("--repeat-with-key".to_owned());
+        }
+        words
+    }
+}
+
+impl ReplayArgs {
+    /// The command line without its file.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = vec!["replay".to_owned()];
+        words.extend(self.crm.words());
+        words.extend(option("order-id", Some(&self.order_id)));
+        words.extend(option("action", Some(&self.action)));
+        words.extend(option("amount", self.amount));
+        words.extend(option("by", Some(&self.by)));
+        words.extend(option("lease", Some(self.lease)));
+        words
+    }
+}
+
+impl DecideArgs {
+    /// The command line without its file.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = vec!["decide".to_owned()];
+        words.extend(option("order-id", Some(&self.order_id)));
+        words.extend(option("action", Some(&self.action)));
+        words.extend(option("found", self.found.as_ref()));
+        if self.absent {
+            words.push("--absent".to_owned());
+        }
+        words.extend(option("by", Some(&self.by)));
+        words
+    }
+}
+
+impl RelayArgs {
+    /// The command line without its file.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = vec!["relay".to_owned()];
+        words.extend(self.crm.words());
+        words.extend(option("workflow-uid", Some(&self.workflow_uid)));
+        words.extend(option("lease", Some(self.lease)));
+        words.extend(option("fault", Some(value_name(self.fault))));
+        words
+    }
 }

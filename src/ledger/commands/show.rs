@@ -24,12 +24,23 @@ pub struct ReadArgs {
 /// Arguments of `ledger clock`.
 #[derive(Debug, Args)]
 pub struct ClockArgs {
-    /// Ledger file
+    /// Ledger file (default: in a pod of the running session)
     #[arg(long, value_name = "PATH")]
-    pub db: PathBuf,
+    pub db: Option<PathBuf>,
     /// Move the clock forward by so many seconds
     #[arg(long, value_name = "SECONDS")]
     pub advance: Option<u64>,
+}
+
+impl ClockArgs {
+    /// The command line without its file.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = vec!["clock".to_owned()];
+        if let Some(seconds) = self.advance {
+            words.extend(["--advance".to_owned(), seconds.to_string()]);
+        }
+        words
+    }
 }
 
 /// How rows are printed.
@@ -128,9 +139,12 @@ pub(super) fn claims(
     Ok(DONE)
 }
 
-pub(super) fn verify(args: &ReadArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
-    let found = existing(db)?.verify()?;
+pub(super) fn verify(
+    args: &ReadArgs,
+    view: Option<&dyn View>,
+    out: &mut dyn Write,
+) -> Result<u8, CommandError> {
+    let found = Source::new(args.db.as_deref(), view)?.verify()?;
     match args.format {
         Format::Json => json_line(out, &found)?,
         Format::Text => print_verification(&found, out)?,
@@ -178,9 +192,10 @@ fn print_verification(found: &Verification, out: &mut dyn Write) -> std::io::Res
 }
 
 pub(super) fn clock(args: &ClockArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
-    existing(&args.db)?;
+    let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
+    existing(db)?;
     let step = Duration::from_secs(args.advance.unwrap_or(0));
-    let now = Ledger::open(&args.db)?.advance_clock(step)?;
+    let now = Ledger::open(db)?.advance_clock(step)?;
     writeln!(out, "{}", format_clock(now))?;
     Ok(DONE)
 }

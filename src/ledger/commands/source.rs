@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::CommandError;
 use crate::ledger::read::Table;
-use crate::ledger::{LedgerError, MAX_PAGE, Reader};
+use crate::ledger::{LedgerError, MAX_PAGE, Reader, Verification};
 
 /// Rows that are asked for at once; their JSON stays well below what a client reads of an answer.
 const VIEW_PAGE: usize = 500;
@@ -61,6 +61,21 @@ impl<'a> Source<'a> {
                 // A view that repeats itself would never end.
                 Some(last) if more && last.seq() > after => after = last.seq(),
                 _ => return Ok(()),
+            }
+        }
+    }
+
+    /// What recomputing the balances finds.
+    pub(super) fn verify(&self) -> Result<Verification, CommandError> {
+        match self {
+            Source::File(reader) => Ok(reader.verify()?),
+            Source::View(view) => {
+                let body = view.get("/verification").map_err(CommandError::View)?;
+                serde_json::from_str(&body).map_err(|error| {
+                    CommandError::View(format!(
+                        "the ledger's answer to /verification cannot be read: {error}"
+                    ))
+                })
             }
         }
     }

@@ -8,8 +8,8 @@ use super::trial::{self, passes};
 use super::{Check, short};
 use crate::sensor::number::{parse_bool, parse_float};
 
-/// Checks how an entry compares.
-pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>) {
+/// Checks how an entry compares; with `alternatives` one entry of the list is enough.
+pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>, alternatives: bool) {
     if !matches!(
         condition.comparator,
         "" | ">=" | ">" | "=" | "!=" | "<" | "<="
@@ -26,7 +26,9 @@ pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>) {
     if condition.kind != "bool" && condition.comparator == "!=" && condition.values.len() > 1 {
         not_equal_list(check, condition);
     }
-    missing(check, condition);
+    if !alternatives {
+        missing(check, condition);
+    }
 }
 
 fn unknown_comparator(check: &mut Check<'_>, condition: &Condition<'_>) {
@@ -147,6 +149,9 @@ fn boolean(check: &mut Check<'_>, condition: &Condition<'_>) {
         );
         finding.meant = Some("the other value, without a comparator".to_owned());
     }
+    if condition.scripted {
+        return;
+    }
     let made_up = [
         json!("true"),
         json!("1"),
@@ -199,7 +204,8 @@ fn accepted(condition: &Condition<'_>, values: &[Value]) -> Vec<String> {
 
 fn number(check: &mut Check<'_>, condition: &Condition<'_>) {
     let reads = |text: &str| parse_float(text.as_bytes()).is_ok();
-    if !unparsable(check, condition, reads, |_| None) || condition.values.is_empty() {
+    let readable = unparsable(check, condition, reads, |_| None);
+    if !readable || condition.values.is_empty() || condition.scripted {
         return;
     }
     let accepted = accepted(

@@ -12,6 +12,8 @@ pub(super) struct Condition<'t> {
     pub comparator: &'t str,
     pub values: Vec<(&'t str, Site<'t>)>,
     pub templated: bool,
+    /// A script of the same filters reads the value, too, and may ask for its type.
+    pub scripted: bool,
 }
 
 impl<'t> Condition<'t> {
@@ -25,6 +27,7 @@ impl<'t> Condition<'t> {
                 .filter_map(|value| Some((value.node.text()?, value)))
                 .collect(),
             templated: !site.text("template").is_empty(),
+            scripted: false,
             site,
         }
     }
@@ -45,13 +48,18 @@ impl<'t> Condition<'t> {
     }
 }
 
-/// Checks one entry.
-pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>, source: Option<&str>) {
+/// Checks one entry; with `alternatives` one entry of the list is enough.
+pub(super) fn check(
+    check: &mut Check<'_>,
+    condition: &Condition<'_>,
+    source: Option<&str>,
+    alternatives: bool,
+) {
     if let Some(path) = condition.site.get("path") {
         paths::check(check, &path, source);
         paths::check_list(check, condition, source);
     }
-    compare::check(check, condition);
+    compare::check(check, condition, alternatives);
     if condition.kind == "string" {
         for (place, (text, value)) in condition.values.iter().enumerate() {
             patterns::check(check, condition, place, text, value);

@@ -47,8 +47,14 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>) {
     let Some(filters) = dependency.get("filters") else {
         return;
     };
+    let all_groups = dependency.text("filtersLogicalOperator") != "or";
+    let alternatives = filters.text("dataLogicalOperator") == "or";
     for entry in filters.list("data") {
-        data::check(check, &Condition::read(entry), source);
+        let mut condition = Condition::read(entry);
+        let last = condition.path.rsplit('.').next().unwrap_or_default();
+        condition.scripted =
+            all_groups && !last.is_empty() && filters.text("script").contains(last);
+        data::check(check, &condition, source, alternatives);
     }
     for entry in filters.list("exprs") {
         expressions::check(check, &entry, source);

@@ -199,7 +199,7 @@ fn outside_body(check: &mut Check<'_>, site: &Site<'_>, path: &str, source: Opti
         Some(_) => return,
         None => (
             !TOP_OF_EVENT_DATA.contains(&first),
-            "event data has the request under `body` (and `header`)",
+            "no source over HTTP puts such a name at the top of event data: that of a webhook is `header` and `body`",
         ),
     };
     if !nowhere {
@@ -219,7 +219,10 @@ fn outside_body(check: &mut Check<'_>, site: &Site<'_>, path: &str, source: Opti
     let finding = check.report(
         "path-outside-body",
         site,
-        format!("{who}; `{}` leads nowhere", short(path)),
+        match source {
+            Some(_) => format!("{who}; `{}` leads nowhere", short(path)),
+            None => format!("{who}; there `{}` leads nowhere", short(path)),
+        },
     );
     finding.meant = Some(format!("`{meant}`"));
     finding.fix = fix;

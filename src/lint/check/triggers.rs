@@ -55,8 +55,16 @@ fn one(check: &mut Check<'_>, trigger: &Site<'_>, dependencies: &[Site<'_>]) {
     let payload = acting
         .as_ref()
         .map_or_else(Vec::new, |acting| acting.list("payload"));
-    for list in [&of_template, &of_object, &payload] {
-        parameters::check(check, list, &owner);
+    parameters::check(check, &of_template, &owner);
+    // What the trigger's own parameters rewrite is not what stands here.
+    let rewritten = |part: &str| {
+        let mut rewriting = of_template.iter();
+        rewriting.any(|parameter| parameter.text("dest").contains(part))
+    };
+    for (part, list) in [(".parameters.", &of_object), (".payload.", &payload)] {
+        if !rewritten(part) {
+            parameters::check(check, list, &owner);
+        }
     }
     let both: Vec<Site<'_>> = of_template.into_iter().chain(of_object).collect();
     if let (Some(acting), Some(resource)) = (&acting, &resource) {

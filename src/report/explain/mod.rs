@@ -4,6 +4,7 @@
 
 mod hints;
 pub mod intake;
+mod live;
 mod near;
 pub mod text;
 pub mod walk;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::sensor::Explanation;
 
 pub use intake::Request;
+pub use live::Live;
 
 /// Where an event stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -23,6 +25,8 @@ pub enum Stop {
     Intake,
     /// The EventSource's own filter keeps it off the bus; the client is told 200.
     Bus,
+    /// Every dependency's transform fails, so that no filter sees it.
+    Transform,
     /// No dependency's filter lets it pass.
     Filter,
     /// It is kept until the trigger's other dependencies have seen theirs, or no trigger asks for it.
@@ -58,6 +62,9 @@ pub struct Walk {
     pub change: Vec<String>,
     /// What passed for another reason than it seems.
     pub notes: Vec<String>,
+    /// Of a Sensor that runs: its pod, and how what it carries differs from the Sensor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<Live>,
 }
 
 /// What the EventSource answers.
@@ -74,8 +81,20 @@ pub struct IntakeStep {
 pub struct DependencyStep {
     /// Name of the dependency.
     pub name: String,
-    /// The decision with everything it rests on.
-    pub filter: Explanation,
+    /// What its transform makes of the data; none if it has no transform.
+    pub transform: Option<TransformStep>,
+    /// The decision with everything it rests on; none if the transform fails.
+    pub filter: Option<Explanation>,
+}
+
+/// What a transform makes of an event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransformStep {
+    /// The event data that the filters see.
+    Data(String),
+    /// Why there is none.
+    Error(String),
 }
 
 /// What a trigger does with the event.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Act, DependencyStep, Stop, TriggerStep, Walk};
+use super::{Act, DependencyStep, Live, Stop, TransformStep, TriggerStep, Walk};
 use crate::sensor::{ConditionReport, GroupReport, Operator, Outcome};
 
 /// Longest value of a condition, in characters.
@@ -23,6 +23,9 @@ pub fn render(walk: &Walk) -> String {
             walk.sensor, walk.file, walk.event
         ),
     );
+    if let Some(live) = &walk.live {
+        running(&mut out, live);
+    }
     if let Some(intake) = &walk.intake {
         let answer = format!("{} {}", intake.status, one_line(&intake.response, LINE));
         line(&mut out, "intake", &answer);
@@ -58,6 +61,24 @@ pub fn render(walk: &Walk) -> String {
     out
 }
 
+fn running(out: &mut String, live: &Live) {
+    let text = if live.same {
+        format!("pod {} runs what the Sensor says", live.pod)
+    } else {
+        format!(
+            "pod {} runs something else than the Sensor says; explained is what it runs",
+            live.pod
+        )
+    };
+    line(out, "live", &text);
+    for condition in &live.conditions {
+        line(out, "live", &one_line(condition, LINE));
+    }
+    for row in &live.difference {
+        line(out, "", &format!("         {}", one_line(row, LINE)));
+    }
+}
+
 fn verdict(walk: &Walk) -> String {
     match (walk.passed, walk.stopped_at) {
         (true, Some(_)) => "passes, and waits for other events".to_owned(),
@@ -66,6 +87,7 @@ fn verdict(walk: &Walk) -> String {
             let place = match stop {
                 Some(Stop::Intake) => "intake",
                 Some(Stop::Bus) => "the bus, by the EventSource's filter",
+                Some(Stop::Transform) => "the transform",
                 Some(Stop::Conditions) => "the triggers' conditions",
                 Some(Stop::Submit) => "submit",
                 Some(Stop::Filter) | None => "the filter",
@@ -85,7 +107,24 @@ fn line(out: &mut String, name: &str, text: &str) {
 }
 
 fn filter(out: &mut String, dependency: &DependencyStep) {
-    let why = &dependency.filter;
+    match &dependency.transform {
+        None => {}
+        Some(TransformStep::Data(data)) => {
+            let text = format!("dependency {}: {}", dependency.name, one_line(data, LINE));
+            line(out, "made", &text);
+        }
+        Some(TransformStep::Error(error)) => {
+            let text = format!(
+                "dependency {} fails: {}",
+                dependency.name,
+                one_line(error, LINE)
+            );
+            line(out, "made", &text);
+        }
+    }
+    let Some(why) = &dependency.filter else {
+        return;
+    };
     let verdict = if why.passed { "passes" } else { "rejects" };
     let more = match (why.groups.len(), why.operator) {
         (0, _) => ", it has no filters".to_owned(),

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::intake::{self, Request, Taken};
 use super::{
-    Act, Dependency, DependencyStep, IntakeStep, LogLine, Sensor, Stop, TriggerStep, Walk,
-    WalkError, hints, text_at,
+    Act, Dependency, DependencyStep, IntakeStep, LogLine, Sensor, Stop, TransformStep, TriggerStep,
+    Walk, WalkError, hints, text_at,
 };
 use crate::embedded::services::eventsource::Intake;
 use crate::embedded::services::sensor::cloud_event;
 use crate::sensor::conditions::Conditions;
 use crate::sensor::parameters::Events;
+use crate::sensor::transform::{Transform, TransformError};
 use crate::sensor::trigger::{self, Operation, Submission, TriggerError};
 use crate::sensor::{Event, Explanation, Filter};
 
@@ -84,6 +85,7 @@ pub fn walk(
         logs: Vec::new(),
         change: Vec::new(),
         notes: Vec::new(),
+        live: None,
     };
     let filters = dependencies
         .iter()
@@ -92,34 +94,42 @@ pub fn walk(
     let Some(event) = walk.take_in(input, first, now) else {
         return Ok(walk);
     };
-    let mut passed = Vec::new();
-    for (dependency, filter) in dependencies.iter().zip(&filters) {
-        if walk.judge(dependency, filter, &event) {
-            passed.push(dependency.name.as_str());
+    let mut passed = Events::new();
+    for (dependency, judge) in dependencies.iter().zip(&filters) {
+        if let Some(event) = walk.judge(dependency, judge, &event)? {
+            passed.insert(dependency.name.clone(), event);
         }
     }
     if passed.is_empty() {
-        walk.stopped_at = Some(Stop::Filter);
+        let none_judged = walk.dependencies.iter().all(|step| step.filter.is_none());
+        walk.stopped_at = Some(if none_judged {
+            Stop::Transform
+        } else {
+            Stop::Filter
+        });
     } else {
         walk.change.clear();
     }
-    walk.act(sensor, dependencies, &passed, &event, now);
+    walk.act(sensor, dependencies, &passed, now);
     Ok(walk)
 }
 
-fn compile(dependency: &Dependency) -> Result<Filter, WalkError> {
+/// What a dependency does with an event.
+struct Judge {
+    transform: Option<Transform>,
+    filter: Filter,
+}
+
+fn compile(dependency: &Dependency) -> Result<Judge, WalkError> {
     let unsupported =
         |why: String| WalkError::Unsupported(format!("dependency {}: {why}", dependency.name));
     let value = &dependency.value;
-    if value
-        .get("transform")
-        .is_some_and(|transform| !transform.is_null())
-    {
-        let why = "eventlab: transform is not supported yet; leave it out to judge the filter";
-        return Err(unsupported(why.to_owned()));
-    }
+    let transform = Transform::compile(value.get("transform"))
+        .map_err(|error| unsupported(error.to_string()))?;
     let operator = text_at(value, "/filtersLogicalOperator");
-    Filter::compile(value.get("filters"), &operator).map_err(|error| unsupported(error.to_string()))
+    let filter = Filter::compile(value.get("filters"), &operator)
+        .map_err(|error| unsupported(error.to_string()))?;
+    Ok(Judge { transform, filter })
 }
 
 impl Walk {
@@ -169,9 +179,60 @@ impl Walk {
         }
     }
 
-    /// Judges one dependency; whether the event passes.
-    fn judge(&mut self, dependency: &Dependency, filter: &Filter, event: &Event) -> bool {
-        let why = filter.explain(event);
+    /// What the dependency's transform makes of the event; `None` where it fails.
+    fn transform(
+        &mut self,
+        dependency: &Dependency,
+        transform: &Transform,
+        event: &Event,
+    ) -> Result<Option<Event>, WalkError> {
+        match transform.apply(event) {
+            Ok(event) => Ok(Some(event)),
+            Err(error @ TransformError::Unsupported(_)) => Err(WalkError::Unsupported(format!(
+                "dependency {}: {error}",
+                dependency.name
+            ))),
+            Err(TransformError::Failed(error)) => {
+                self.logs.push(LogLine::new(
+                    "error",
+                    LOGGER,
+                    "failed to apply event transformation, ",
+                    &[("error", json!(error))],
+                ));
+                self.change.push(format!(
+                    "the transform of {} fails, and the event is gone before its filters see it: correct the program, or allow for fields that are missing (of jq upstream words the error in its own way)",
+                    dependency.name
+                ));
+                self.dependencies.push(DependencyStep {
+                    name: dependency.name.clone(),
+                    transform: Some(TransformStep::Error(error)),
+                    filter: None,
+                });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Judges one dependency; the event as its filters saw it, if it passes.
+    fn judge(
+        &mut self,
+        dependency: &Dependency,
+        judge: &Judge,
+        event: &Event,
+    ) -> Result<Option<Event>, WalkError> {
+        let made = match &judge.transform {
+            None => None,
+            Some(transform) => match self.transform(dependency, transform, event)? {
+                Some(event) => Some(event),
+                None => return Ok(None),
+            },
+        };
+        let transform = made.as_ref().map(|event| {
+            let data = event.data.as_deref().unwrap_or_default();
+            TransformStep::Data(String::from_utf8_lossy(data).into_owned())
+        });
+        let event = made.as_ref().unwrap_or(event);
+        let why = judge.filter.explain(event);
         let data = event.data.as_deref().unwrap_or_default();
         self.logs
             .extend(discard_lines(&dependency.name, &why, event));
@@ -183,20 +244,14 @@ impl Walk {
         let passed = why.passed;
         self.dependencies.push(DependencyStep {
             name: dependency.name.clone(),
-            filter: why,
+            transform,
+            filter: Some(why),
         });
-        passed
+        Ok(passed.then(|| event.clone()))
     }
 
     /// What the triggers that name one of the dependencies do.
-    fn act(
-        &mut self,
-        sensor: &Sensor,
-        listening: &[&Dependency],
-        passed: &[&str],
-        event: &Event,
-        now: Timestamp,
-    ) {
+    fn act(&mut self, sensor: &Sensor, listening: &[&Dependency], passed: &Events, now: Timestamp) {
         let names: Vec<String> = sensor
             .dependencies
             .iter()
@@ -216,10 +271,10 @@ impl Walk {
             if conditions.is_ok() && !concerned {
                 continue;
             }
-            let by: Vec<String> = passed
+            let by: Vec<String> = listening
                 .iter()
-                .filter(|name| wants(name))
-                .map(|name| (*name).to_owned())
+                .map(|dependency| dependency.name.clone())
+                .filter(|name| passed.contains_key(name) && wants(name))
                 .collect();
             let mut step = blank(text_at(value, "/template/name"));
             match conditions {
@@ -240,7 +295,7 @@ impl Walk {
                         self.meet(&mut step, &conditions, &by);
                     }
                     if step.act == Act::Submits {
-                        self.submit(&mut step, sensor, value, event, now);
+                        self.submit(&mut step, sensor, value, passed, now);
                     }
                 }
             }
@@ -299,13 +354,13 @@ impl Walk {
         step: &mut TriggerStep,
         sensor: &Sensor,
         value: &Value,
-        event: &Event,
+        passed: &Events,
         now: Timestamp,
     ) {
-        let events: Events = step
-            .triggered_by
+        let events: Events = passed
             .iter()
-            .map(|name| (name.clone(), event.clone()))
+            .filter(|(name, _)| step.triggered_by.contains(name))
+            .map(|(name, event)| (name.clone(), event.clone()))
             .collect();
         match trigger::build(value, &sensor.name, &sensor.namespace, &events, now) {
             Ok(Submission {
@@ -338,11 +393,15 @@ impl Walk {
                         ("triggeredBy", json!(step.triggered_by)),
                         (
                             "triggeredByEvents",
-                            json!(vec![&event.id; step.triggered_by.len()]),
+                            json!(events.values().map(|event| &event.id).collect::<Vec<_>>()),
                         ),
                     ],
                 ));
-                let data = event.data.as_deref().unwrap_or_default();
+                let data = events
+                    .values()
+                    .next()
+                    .and_then(|event| event.data.as_deref());
+                let data = data.unwrap_or_default();
                 self.change.extend(hints::building(&error, value, data));
                 (step.act, step.error) = (Act::Fails, Some(text));
             }

@@ -9,7 +9,7 @@ use crate::sensor::regex::Regex;
 const MAX_TEXT: usize = 16 << 20;
 
 /// Gives the values of names.
-pub(super) trait Names {
+pub(in crate::sensor) trait Names {
     fn value(&self, name: &str) -> Option<ExprValue>;
 }
 

@@ -12,7 +12,7 @@ mod value;
 
 use std::collections::HashMap;
 
-use evaluate::Names;
+pub(super) use evaluate::Names;
 use plan::Node;
 pub use value::ExprValue;
 
@@ -83,5 +83,10 @@ impl Expression {
     /// [`ExprError::Evaluate`] for a name without a value, a wrong type, a pattern that does not compile.
     pub fn evaluate(&self, variables: &HashMap<String, ExprValue>) -> Result<ExprValue, ExprError> {
         evaluate::evaluate(&self.root, variables)
+    }
+
+    /// Evaluates as [`Expression::evaluate`] does, with values from elsewhere.
+    pub(super) fn evaluate_with(&self, names: &dyn Names) -> Result<ExprValue, ExprError> {
+        evaluate::evaluate(&self.root, names)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::sensor::explain::{Group, GroupReport, Operator, Reason, Recorder};
 use crate::sensor::payload::{Content, Payload};
-use crate::sensor::script::{Script, ScriptError};
+use crate::sensor::script::{Script, ScriptError, may_use_goto};
 
 use super::Verdict;
 
@@ -21,9 +21,7 @@ impl ScriptGroup {
 
     /// Whether the script fails to compile and has a `goto`, which upstream's engine knows and Lua 5.1 does not.
     pub(super) fn may_use_goto(&self, source: &str) -> bool {
-        let is_word = |character: char| character.is_alphanumeric() || character == '_';
-        let has_goto = || source.split(|c| !is_word(c)).any(|word| word == "goto");
-        matches!(self.script, Err(ScriptError::Syntax(_))) && has_goto()
+        matches!(self.script, Err(ScriptError::Syntax(_))) && may_use_goto(source)
     }
 
     pub(super) fn judge(&self, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {

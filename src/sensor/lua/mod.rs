@@ -29,6 +29,8 @@ pub(super) struct Machine {
     lua: Lua,
     budget: Arc<Budget>,
     run: Function,
+    /// Runs a script for its last value.
+    value: Function,
     /// `{__index = globals}`, for an environment that takes an event's globals with it.
     inherits: Table,
 }
@@ -46,13 +48,14 @@ impl Machine {
             Ok(VmState::Continue)
         })?;
         budget.start();
-        let run = install(&lua, &budget)?;
+        let (run, value) = install(&lua, &budget)?;
         let inherits = lua.create_table()?;
         inherits.raw_set("__index", lua.globals())?;
         Ok(Self {
             lua,
             budget,
             run,
+            value,
             inherits,
         })
     }
@@ -76,6 +79,29 @@ impl Machine {
         convert: impl FnOnce(&Lua) -> Result<Table, E>,
         large: bool,
     ) -> Result<bool, E> {
+        self.prepare(script, fresh_globals, convert, large)?;
+        Ok(self.run.call(script)?)
+    }
+
+    /// Runs a script on an event as [`Machine::decide`] does, for its last value.
+    pub fn value<E: From<mlua::Error>>(
+        &self,
+        script: &Function,
+        fresh_globals: bool,
+        convert: impl FnOnce(&Lua) -> Result<Table, E>,
+        large: bool,
+    ) -> Result<mlua::Value, E> {
+        self.prepare(script, fresh_globals, convert, large)?;
+        Ok(self.value.call(script)?)
+    }
+
+    fn prepare<E: From<mlua::Error>>(
+        &self,
+        script: &Function,
+        fresh_globals: bool,
+        convert: impl FnOnce(&Lua) -> Result<Table, E>,
+        large: bool,
+    ) -> Result<(), E> {
         // Without a limit the conversion skips a protected call per value; a large event is bounded instead.
         self.lua.set_memory_limit(if large {
             self.lua.used_memory() + EVENT_MEMORY
@@ -93,7 +119,7 @@ impl Machine {
         }
         self.lua.set_memory_limit(self.lua.used_memory() + MEMORY)?;
         self.budget.start();
-        Ok(self.run.call(script)?)
+        Ok(())
     }
 
     /// Says whether the last event used up its budget.
@@ -102,8 +128,9 @@ impl Machine {
     }
 }
 
-/// Replaces and adds library functions; returns the prelude's function that runs a script.
-fn install(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Function> {
+/// Replaces and adds library functions; returns the prelude's functions that run a
+/// script: for whether it is true, and for its value.
+fn install(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<(Function, Function)> {
     let globals = lua.globals();
     let internal = lua.create_table()?;
     strings::install(lua, &globals.raw_get("string")?, &internal, budget)?;
@@ -117,10 +144,12 @@ fn install(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Function> {
         base::check_table(&value, position, &function)
     };
     internal.raw_set("check_table", lua.create_function(check)?)?;
-    lua.load(include_str!("prelude.lua"))
+    let run = lua
+        .load(include_str!("prelude.lua"))
         .set_name("=[library]")
         .set_mode(ChunkMode::Text)
-        .call(internal)
+        .call(internal.clone())?;
+    Ok((run, internal.raw_get("value")?))
 }
 
 /// Returns the message of an error as a script would see it, without the stack.

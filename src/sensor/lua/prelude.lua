@@ -195,4 +195,5 @@ local function last(...)
   if count == 0 then return nil end
   return (select(count, ...))
 end
+function internal.value(script) return last(script()) end
 return function(script) return last(script()) == true end

@@ -14,7 +14,9 @@ use std::sync::{Mutex, PoisonError};
 
 use mlua::Function;
 
+use crate::sensor::go_json;
 use crate::sensor::lua::{Machine, message_of};
+use crate::sensor::transform::to_json;
 
 /// Longest script, in bytes.
 const MAX_SOURCE: usize = 256 << 10;
@@ -96,9 +98,24 @@ impl Loaded {
         let decided = self
             .machine
             .decide(&self.script, fresh_globals, convert, large);
-        match decided {
+        self.unless_stopped(decided)
+    }
+
+    /// The last value as JSON text.
+    fn make(&self, fresh_globals: bool, data: &[u8]) -> Result<Vec<u8>, ScriptError> {
+        let large = data.len() > LARGE_EVENT;
+        let convert = |lua: &mlua::Lua| event::to_table(lua, data);
+        let value = self
+            .machine
+            .value(&self.script, fresh_globals, convert, large);
+        let value = self.unless_stopped(value)?;
+        Ok(go_json::to_vec(&to_json(&value)?))
+    }
+
+    fn unless_stopped<T>(&self, result: Result<T, ScriptError>) -> Result<T, ScriptError> {
+        match result {
             Err(_) if self.machine.exhausted() => Err(ScriptError::Stopped),
-            decided => decided,
+            result => result,
         }
     }
 }
@@ -128,8 +145,23 @@ impl Script {
     /// # Errors
     /// The script's own error, a limit, or data that is neither an object nor `null`.
     pub fn evaluate(&self, data: &[u8]) -> Result<bool, ScriptError> {
+        self.run(|loaded, fresh_globals| loaded.decide(fresh_globals, data))
+    }
+
+    /// Runs the script on an event's data for the table that it returns, as JSON text.
+    ///
+    /// # Errors
+    /// As [`Script::evaluate`], and for a value that is no table.
+    pub fn transform(&self, data: &[u8]) -> Result<Vec<u8>, ScriptError> {
+        self.run(|loaded, fresh_globals| loaded.make(fresh_globals, data))
+    }
+
+    fn run<T: Send>(
+        &self,
+        work: impl Fn(&Loaded, bool) -> Result<T, ScriptError> + Send + Sync,
+    ) -> Result<T, ScriptError> {
         if !self.reusable {
-            return self.evaluate_alone(data);
+            return self.run_alone(work);
         }
         let idle = self
             .idle
@@ -140,7 +172,7 @@ impl Script {
             Some(loaded) => loaded,
             None => guarded(|| Loaded::new(&self.source))?,
         };
-        let decided = guarded(|| loaded.decide(true, data));
+        let decided = guarded(|| work(&loaded, true));
         if !matches!(
             decided,
             Err(ScriptError::Stopped | ScriptError::Memory | ScriptError::Engine(_))
@@ -154,8 +186,11 @@ impl Script {
     }
 
     /// Runs on a new state and a deep stack.
-    fn evaluate_alone(&self, data: &[u8]) -> Result<bool, ScriptError> {
-        let run = || guarded(|| Loaded::new(&self.source)?.decide(false, data));
+    fn run_alone<T: Send>(
+        &self,
+        work: impl Fn(&Loaded, bool) -> Result<T, ScriptError> + Send + Sync,
+    ) -> Result<T, ScriptError> {
+        let run = || guarded(|| work(&Loaded::new(&self.source)?, false));
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new()
                 .name("script".to_string())
@@ -168,6 +203,13 @@ impl Script {
                 .unwrap_or_else(|_| Err(ScriptError::Engine("it failed".to_string())))
         })
     }
+}
+
+/// Whether a script that does not compile has a `goto`, which upstream's engine knows and Lua 5.1 does not.
+#[must_use]
+pub fn may_use_goto(source: &str) -> bool {
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    source.split(|c| !is_word(c)).any(|word| word == "goto")
 }
 
 /// Turns a panic of the engine, which would be a mistake in it, into an error.

@@ -2,7 +2,6 @@
 //!
 //! From above: [`validate`]. A refused Sensor keeps the Deployment it had, so its old filters go on running.
 
-mod cron;
 mod shape;
 mod triggers;
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::super::cron::Schedule;
 use super::super::decode::Node;
 use super::super::time::find_zone;
-use super::{Fault, cron, fault, require};
+use super::{Fault, fault, require};
 
 /// Checks the list of triggers.
 pub(super) fn check(spec: &Node<'_>) -> Result<(), Fault> {
@@ -96,7 +97,7 @@ fn check_reset(reset: &Node<'_>) -> Result<(), Fault> {
     };
     let (schedule, timezone) = (by_time.text("cron")?, by_time.text("timezone")?);
     require(
-        cron::is_valid(&schedule),
+        Schedule::parse(&schedule).is_some(),
         &format!("invalid cron expression {schedule:?}"),
     )?;
     require(

@@ -16,12 +16,15 @@ const COPY_LIMIT: u64 = 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct WorkingCopies {
     dir: PathBuf,
+    /// What was applied last, under the same names.
+    applied: PathBuf,
 }
 
 impl WorkingCopies {
     pub(super) fn new(session: &Path) -> WorkingCopies {
         WorkingCopies {
             dir: session.join("manifests"),
+            applied: session.join("applied"),
         }
     }
 
@@ -112,12 +115,36 @@ impl WorkingCopies {
         }
     }
 
-    /// Removes a working copy; fine if there is none.
+    /// Notes the text of a manifest that was applied, for comparing a working copy with it.
+    ///
+    /// # Errors
+    /// A name that leads out, or a directory that cannot be written.
+    pub fn note_applied(&self, manifest: &str, text: &str) -> Result<(), FilesError> {
+        self.path(manifest)?;
+        let path = self.applied.join(manifest);
+        let failed = |error| FilesError::io("note what was applied in", &path, error);
+        let file = self.written_beside(&path, text).map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// The text of a manifest as it was applied last; `None` where that is not known.
+    #[must_use]
+    pub fn applied(&self, manifest: &str) -> Option<String> {
+        self.path(manifest).ok()?;
+        let path = self.applied.join(manifest);
+        let short = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= COPY_LIMIT);
+        short.then(|| fs::read_to_string(&path).ok()).flatten()
+    }
+
+    /// Removes a working copy, and what is known of its having been applied; fine if there is none.
     ///
     /// # Errors
     /// It is there and cannot be removed.
     pub fn discard(&self, manifest: &str) -> Result<(), FilesError> {
         let path = self.path(manifest)?;
+        // Only for comparing: what stays is replaced by the next apply.
+        let _ = fs::remove_file(self.applied.join(manifest));
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(FilesError::io("remove the working copy", &path, error))

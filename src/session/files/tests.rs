@@ -282,3 +282,35 @@ proptest! {
         prop_assert_eq!(notes.is_empty(), bytes.is_empty());
     }
 }
+
+#[test]
+fn a_checkpoint_cut_at_any_byte_or_filled_with_zeroes_is_kept_aside_and_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(checkpoint::FILE);
+    let mut opened = open(dir.path());
+    opened
+        .files
+        .checkpoint(&crate::session::State::default().checkpoint())
+        .unwrap();
+    drop(opened);
+    let whole = fs::read(&path).unwrap();
+    let end = whole.trim_ascii_end().len();
+    let damaged = (0..end)
+        .map(|length| whole[..length].to_vec())
+        .chain([vec![0; whole.len()], [&whole[..], b"}"].concat()]);
+    for bytes in damaged {
+        fs::write(&path, &bytes).unwrap();
+        let view = SessionView::open(dir.path()).unwrap();
+        assert_eq!(view.checkpoint, None);
+        assert_eq!(fs::read(&path).unwrap(), bytes, "a reader changes nothing");
+        let opened = open(dir.path());
+        assert!(opened.checkpoint.is_none());
+        let note = opened.notes.first().unwrap().clone();
+        let kept = note.split("kept as ").nth(1).unwrap();
+        let kept = kept.split(';').next().unwrap();
+        assert_eq!(fs::read(kept).unwrap(), bytes, "{note}");
+        assert!(!path.exists());
+        drop(opened);
+        fs::remove_file(kept).unwrap();
+    }
+}

@@ -96,8 +96,12 @@ pub fn stages(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
             style,
         )));
     }
+    let here = 2 + state.stage_index();
+    let first = (here + 4)
+        .saturating_sub(usize::from(area.height))
+        .min(here);
     frame.render_widget(
-        Paragraph::new(lines),
+        Paragraph::new(lines.split_off(first)),
         Rect {
             width: area.width.saturating_sub(1),
             ..area

@@ -1,68 +1,57 @@
 //! Draws the session: header, text, probe table, counters, pane, footer, and what lies over them.
 //!
-//! Nothing here decides; everything drawn comes from [`State`] and [`App`].
+//! Nothing here decides or looks anything up: what is drawn is in the [`App`] and its [`super::scene::Scene`].
 
 mod header;
 mod overlay;
 mod pane;
 mod table;
+mod text;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::app::{App, Area};
-use super::keys::{self, Action};
-use super::markdown;
-use crate::session::{StagePhase, State};
+use super::markdown::cut;
+use super::places::LEAST;
+use crate::session::State;
 
-/// Below this the screen says how much room it needs.
-pub const LEAST: (u16, u16) = (60, 16);
-/// From this width on the stages stand in a column of their own.
-const WIDE: u16 = 100;
-const SIDE: u16 = 28;
+pub use overlay::lay_out;
+pub use pane::tab_name;
+pub use table::widths;
+pub use text::text_lines;
 
-/// Draws everything.
+/// Draws what [`App::prepare`] has computed for this size.
 pub fn draw(frame: &mut Frame<'_>, state: &State, app: &App) {
-    let area = frame.area();
-    if area.width < LEAST.0 || area.height < LEAST.1 {
-        too_small(frame, area);
+    let places = &app.scene.places;
+    if places.too_small {
+        too_small(frame, frame.area());
         return;
     }
-    let (body, footer) = (
-        Rect {
-            height: area.height - 1,
-            ..area
-        },
-        Rect {
-            y: area.bottom() - 1,
-            height: 1,
-            ..area
-        },
-    );
-    let main = if area.width >= WIDE {
-        header::stages(
-            frame,
-            Rect {
-                width: SIDE,
-                ..body
-            },
-            state,
-            app,
-        );
-        Rect {
-            x: body.x + SIDE,
-            width: body.width - SIDE,
-            ..body
-        }
-    } else {
-        body
-    };
-    draw_main(frame, main, state, app);
-    draw_footer(frame, footer, state, app);
-    overlay::draw(frame, body, state, app);
+    // Between computing and drawing the terminal may have shrunk: then the next frame fits.
+    let fits = frame.area().width >= places.footer.right()
+        && frame.area().height >= places.footer.bottom();
+    if !fits {
+        return;
+    }
+    if let Some(editor) = &app.editor {
+        editor.draw(frame, frame.area(), app.theme);
+        return;
+    }
+    if places.side.width > 0 {
+        header::stages(frame, places.side, state, app);
+    }
+    header::draw(frame, places.header, state, app);
+    text::draw(frame, places.text, app);
+    rule(frame, places.rule, app);
+    table::draw(frame, places.table, app);
+    table::counters(frame, places.counters, app);
+    status(frame, places.status, state, app);
+    pane::draw(frame, places.tabs, places.pane, state, app);
+    footer(frame, places.footer, app);
+    overlay::draw(frame, app);
 }
 
 fn too_small(frame: &mut Frame<'_>, area: Rect) {
@@ -72,6 +61,7 @@ fn too_small(frame: &mut Frame<'_>, area: Rect) {
     );
     let y = area.y + area.height / 2;
     if area.height > 0 && area.width > 0 {
+        let text = cut(&text, usize::from(area.width));
         frame.render_widget(
             Paragraph::new(text).centered(),
             Rect {
@@ -83,256 +73,86 @@ fn too_small(frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-fn draw_main(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
-    let mut room = Room { area };
-    header::draw(frame, room.take(1), state, app);
-    if app.zoom {
-        let rest = room.rest();
-        match app.area {
-            Area::Text => draw_text(frame, rest, state, app),
-            Area::Table => table::draw(frame, rest, state, app),
-            Area::Pane => pane::draw(frame, rest, state, app),
-        }
-        return;
-    }
-    let rows = u16::try_from(state.rows().len()).unwrap_or(u16::MAX);
-    let table = rows.saturating_add(1).min(area.height / 3).max(2);
-    let free = area.height.saturating_sub(1 + table + 3);
-    let text = (free * 3 / 5).max(3);
-    draw_text(frame, room.take(text), state, app);
-    rule(frame, room.take(1), app);
-    table::draw(frame, room.take(table), state, app);
-    table::counters(frame, room.take(1), state, app);
-    rule(frame, room.take(1), app);
-    pane::draw(frame, room.rest(), state, app);
-}
-
-/// Hands out rows from the top.
-struct Room {
-    area: Rect,
-}
-
-impl Room {
-    fn take(&mut self, height: u16) -> Rect {
-        let height = height.min(self.area.height);
-        let taken = Rect {
-            height,
-            ..self.area
-        };
-        self.area.y += height;
-        self.area.height -= height;
-        taken
-    }
-
-    fn rest(self) -> Rect {
-        self.area
-    }
-}
-
 fn rule(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let rule = app.theme.rule(usize::from(area.width));
     frame.render_widget(Paragraph::new(Span::styled(rule, app.theme.dim())), area);
 }
 
-/// Lines of an area, from `scroll` on, with how much is below when something is.
-fn scrolled(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'static>], scroll: usize, app: &App) {
-    let height = usize::from(area.height);
-    let start = scroll.min(lines.len().saturating_sub(height));
-    let end = (start + height).min(lines.len());
-    let mut shown: Vec<Line<'static>> = lines[start..end].to_vec();
-    let below = lines.len() - end;
-    if below > 0
-        && height > 1
-        && let Some(last) = shown.last_mut()
-    {
-        *last = Line::from(Span::styled(
-            format!("{} more lines, PgDn (Tab to the area first)", below + 1),
-            app.theme.dim(),
-        ));
+/// The second rule: what is being typed or searched, what does not work, what is waited for and since when, what the
+/// last key answered.
+fn status(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
+    rule(frame, area, app);
+    let text = status_text(state, app);
+    if text.is_empty() || area.width < 4 {
+        return;
     }
-    frame.render_widget(Paragraph::new(shown), area);
-}
-
-fn draw_text(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
-    let lines = text_lines(state, app, area.width);
-    scrolled(frame, area, &lines, app.text_scroll, app);
-}
-
-/// Where the stage stands comes first, its text below.
-fn text_lines(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
-    let theme = app.theme;
-    let mut lines = Vec::new();
-    let Some(stage) = state.stage() else {
-        return vec![Line::from("There are no labs.")];
+    let line = cut(
+        &app.theme.text(&format!(" {text} ")),
+        usize::from(area.width - 2),
+    );
+    let width = u16::try_from(super::markdown::width_of(&line)).unwrap_or(area.width);
+    let place = Rect {
+        x: area.x + 2.min(area.width),
+        width: width.min(area.width.saturating_sub(2)),
+        ..area
     };
-    let title = Style::new().patch(theme.strong());
-    let title = if app.area == Area::Text {
-        title.patch(theme.selected())
-    } else {
-        title
-    };
-    lines.push(Line::from(Span::styled(theme.text(&stage.title), title)));
-    lines.extend(standing(state, app, width));
-    lines.extend(markdown::render(&stage.text, width, theme));
-    for (index, hint) in state.hints().iter().enumerate() {
-        lines.push(Line::default());
-        lines.extend(markdown::render(
-            &format!("**Hint {}.** {hint}", index + 1),
-            width,
-            theme,
+    frame.render_widget(
+        Paragraph::new(Span::styled(line, app.theme.strong())),
+        place,
+    );
+}
+
+fn status_text(state: &State, app: &App) -> String {
+    if let Some(prompt) = &app.prompt {
+        return format!("/{}_   (Enter searches, Esc leaves)", prompt.text);
+    }
+    let mut parts = Vec::new();
+    if let Some(failure) = &app.failure {
+        parts.push(failure.clone());
+    }
+    if let Some(searching) = &app.searching {
+        parts.push(format!(
+            "searching {}: line {} of {} (Esc stops)",
+            app.needle.text(),
+            searching.from + 1,
+            app.pane_length()
         ));
     }
-    if !stage.debrief.is_empty() {
-        lines.push(Line::default());
-        lines.extend(markdown::render(&debrief(stage), width, theme));
+    if let Some(flash) = &app.flash {
+        parts.push(flash.clone());
     }
-    if let Some(lab) = state.lab() {
-        if state.stage_index() + 1 == lab.stages.len() {
-            let links: String = lab
-                .links
-                .iter()
-                .map(|link| format!("- {}: {}\n", link.title, link.url))
-                .collect();
-            lines.push(Line::default());
-            lines.extend(markdown::render(&links, width, theme));
-        }
-        if state.stage_index() == 0 && !lab.not_reproduced.is_empty() {
-            let notes: String = lab
-                .not_reproduced
-                .iter()
-                .map(|note| format!("- {note}\n"))
-                .collect();
-            lines.push(Line::default());
-            lines.extend(markdown::render(
-                &format!("Not reproduced by the embedded cluster:\n\n{notes}"),
-                width,
-                theme,
-            ));
-        }
-    }
-    lines
-}
-
-fn debrief(stage: &crate::lab::Stage) -> String {
-    let rows = stage.debrief.iter().map(|row| {
-        format!(
-            "- **{}**: {}. Line: {}. Not proven: {}. It would be proven by {}.\n",
-            row.layer.name(),
-            row.observed,
-            row.line,
-            row.not_proven,
-            row.would_prove
-        )
-    });
-    rows.collect()
-}
-
-/// What is waited for, what failed, what is unproven: in words, above everything else.
-fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
-    let theme = app.theme;
-    let mut texts: Vec<(String, Style)> = Vec::new();
-    match state.phase() {
-        StagePhase::Failed { failures } => texts.extend(failures.iter().map(|failure| {
-            (
-                format!("refuted: {}", failure.text),
-                theme.outcome(crate::evidence::Outcome::Refuted).1,
-            )
-        })),
-        StagePhase::Unproven { reasons } => texts.extend(reasons.iter().map(|reason| {
-            (
-                format!("unproven: {}", reason.text),
-                theme.outcome(crate::evidence::Outcome::Unproven).1,
-            )
-        })),
-        StagePhase::Passed => texts.push((
-            "passed".to_owned(),
-            theme.outcome(crate::evidence::Outcome::Proven).1,
-        )),
-        StagePhase::Interrupted { .. } => texts.push((
-            "interrupted; Enter continues, nothing that was sent is sent again".to_owned(),
-            theme.strong(),
-        )),
-        StagePhase::Working { .. } | StagePhase::Fresh => {}
-    }
-    for intent in state.unresolved() {
-        texts.push((format!("unresolved: request {} of an earlier run may have been sent; it is looked up, and never sent again by itself", intent.id), theme.strong()));
-    }
-    if !state.drift().is_empty() {
-        texts.push((
-            format!(
-                "the cluster differs from this session: {}. Enter: adopt, re-apply or reset",
-                state.drift().join("; ")
-            ),
-            theme.strong(),
-        ));
-    }
-    let mut lines: Vec<Line<'static>> = texts
-        .into_iter()
-        .flat_map(|(text, style)| {
-            markdown::wrap(
-                &[Span::styled(theme.text(&text), style)],
-                usize::from(width),
-                "",
-                "  ",
-            )
-        })
-        .collect();
-    if !lines.is_empty() {
-        lines.push(Line::default());
-    }
-    lines
-}
-
-/// A wait with its seconds, else the last answer to a key, else the keys.
-fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
-    let theme = app.theme;
-    let note = app.flash.as_deref().or(state.notice());
-    let mut spans = Vec::new();
     if let Some(wait) = state.wait() {
-        let seconds = state
+        let waited = state
             .now()
             .duration_since(wait.since)
             .as_secs_f64()
             .max(0.0);
-        spans.push(Span::styled(
-            theme.text(&format!("waiting {seconds:.0} s for {}", wait.what)),
-            theme.strong(),
+        parts.push(format!(
+            "waiting {waited:.0} s for {} (c cancels)",
+            wait.what
         ));
-        spans.push(Span::raw("  "));
-    } else if let Some(note) = note {
-        spans.push(Span::styled(theme.text(note), theme.strong()));
-        spans.push(Span::raw("  "));
+    } else if app.flash.is_none()
+        && let Some(notice) = state.notice()
+    {
+        parts.push(notice.to_owned());
     }
-    let footer = state.footer();
-    for (action, enabled) in [
-        (Action::Next, footer.next_enabled || footer.reconcile),
-        (Action::Answer, footer.predict || footer.report),
-        (Action::Cancel, footer.cancel),
-        (Action::Edit, footer.edit),
-        (Action::Hint, footer.hint),
-        (Action::Reveal, footer.reveal),
-        (Action::Retry, footer.retry),
-        (Action::Open, true),
-        (Action::NextPane, true),
-        (Action::Labs, true),
-        (Action::Help, true),
-        (Action::Quit, true),
-    ] {
-        let Some(binding) = keys::binding(action).filter(|_| enabled) else {
-            continue;
-        };
-        let shown = if action == Action::Next {
-            theme.enter()
-        } else {
-            binding.shown
-        };
-        let word = if action == Action::Next {
-            footer.next.as_str()
-        } else {
-            binding.footer
-        };
-        spans.push(Span::styled(shown.to_owned(), theme.strong()));
-        spans.push(Span::raw(format!(" {}  ", theme.text(word))));
+    parts.join("; ")
+}
+
+fn footer(frame: &mut Frame<'_>, area: Rect, app: &App) {
+    let mut spans = Vec::new();
+    for item in &app.scene.footer {
+        spans.push(Span::styled(item.key.clone(), app.theme.strong()));
+        spans.push(Span::raw(format!(" {}  ", item.word)));
     }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// The style of a heading of an area: it shows the focus.
+fn heading(app: &App, area: Area) -> ratatui::style::Style {
+    if app.has_focus(area) {
+        app.theme.strong().patch(app.theme.selected())
+    } else {
+        app.theme.strong()
+    }
 }

@@ -1,4 +1,6 @@
-//! What lies over the screen: help, the facts of a cell, a choice.
+//! What lies over the screen: help, the facts of a cell, a choice, a text.
+
+use std::ops::Range;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,69 +11,146 @@ use ratatui::widgets::{Clear, Paragraph};
 use crate::evidence::Fact;
 use crate::session::State;
 use crate::tui::app::{App, Choice, Overlay};
-use crate::tui::keys::BINDINGS;
-use crate::tui::markdown::wrap;
+use crate::tui::keys;
+use crate::tui::manifest;
+use crate::tui::markdown::{cut, width_of, wrap};
+
+/// Lines of a log before and after the one that is a fact.
+const AROUND: usize = 3;
+
+/// An overlay in lines.
+#[derive(Debug, Default)]
+pub struct Laid {
+    pub title: String,
+    pub lines: Vec<Line<'static>>,
+    /// The line that must be in view, or the first one.
+    pub keep: usize,
+    /// For each choice, its lines.
+    pub choices: Vec<Range<usize>>,
+}
 
 /// Draws what is open, if anything is.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
-    let Some(overlay) = &app.overlay else { return };
-    let width = area.width.saturating_sub(4);
-    let (title, lines, keep) = match overlay {
-        Overlay::Help { scroll } => ("Keys".to_owned(), help(width, app), *scroll),
+pub fn draw(frame: &mut Frame<'_>, app: &App) {
+    let Some(over) = &app.scene.over else { return };
+    let window = frame.area().intersection(app.scene.window);
+    if window.height == 0 {
+        return;
+    }
+    frame.render_widget(Clear, window);
+    let visible = usize::from(window.height.saturating_sub(2));
+    let mut shown = vec![Line::from(vec![
+        Span::styled(app.theme.text(&over.title), app.theme.strong()),
+        Span::styled("  (Esc closes)", app.theme.dim()),
+    ])];
+    shown.extend(
+        over.lines
+            .iter()
+            .skip(over.first)
+            .take(visible)
+            .map(|line| {
+                let mut line = line.clone();
+                line.spans.insert(0, Span::raw(" "));
+                line
+            }),
+    );
+    let below = over.lines.len().saturating_sub(over.first + visible);
+    frame.render_widget(Paragraph::new(shown), window);
+    let foot = Rect {
+        y: window.bottom() - 1,
+        height: 1,
+        ..window
+    };
+    let rule = app.theme.rule(usize::from(foot.width));
+    frame.render_widget(Paragraph::new(Span::styled(rule, app.theme.dim())), foot);
+    // The answer to the last key, which the overlay may cover, else how much is below.
+    let (said, style) = match &app.flash {
+        Some(flash) => (format!(" {flash} "), app.theme.strong()),
+        None if below > 0 => (format!(" {below} more lines "), app.theme.dim()),
+        None => return,
+    };
+    let said = cut(
+        &app.theme.text(&said),
+        usize::from(foot.width.saturating_sub(4)),
+    );
+    let place = Rect {
+        x: foot.x + 2.min(foot.width),
+        width: u16::try_from(width_of(&said)).unwrap_or(foot.width),
+        ..foot
+    };
+    frame.render_widget(
+        Paragraph::new(Span::styled(said, style)),
+        place.intersection(foot),
+    );
+}
+
+/// Lays an overlay out in lines of this width.
+#[must_use]
+pub fn lay_out(overlay: &Overlay, width: u16, state: &State, app: &App) -> Laid {
+    match overlay {
+        Overlay::Help { scroll } => Laid {
+            title: "Keys".to_owned(),
+            lines: help(width, app),
+            keep: *scroll,
+            choices: Vec::new(),
+        },
         Overlay::Facts {
             title,
             facts,
             selected,
-        } => facts_lines(title, facts, *selected, width, state, app),
+            scroll,
+        } => facts_lines(title, facts, *selected, *scroll, width, state, app),
         Overlay::Choose {
             title,
+            preface,
             choices,
             selected,
-        } => choose(title, choices, *selected, width, app),
-    };
-    let height = u16::try_from(lines.len())
-        .unwrap_or(u16::MAX)
-        .saturating_add(2)
-        .min(area.height.saturating_sub(2));
-    let window = Rect {
-        x: area.x,
-        y: area.y + (area.height - height) / 2,
-        width: area.width,
-        height,
-    };
-    frame.render_widget(Clear, window);
-    let rule = app.theme.rule(usize::from(window.width));
-    let visible = usize::from(height.saturating_sub(2));
-    let start = (keep + 1)
-        .saturating_sub(visible)
-        .min(lines.len().saturating_sub(visible));
-    let mut shown = vec![Line::from(vec![
-        Span::styled(app.theme.text(&title), app.theme.strong()),
-        Span::styled("  (Esc closes)", app.theme.dim()),
-    ])];
-    shown.extend(lines.into_iter().skip(start).take(visible).map(|mut line| {
-        line.spans.insert(0, Span::raw(" "));
-        line
-    }));
-    shown.push(Line::from(Span::styled(rule, app.theme.dim())));
-    frame.render_widget(Paragraph::new(shown), window);
+        } => choose(title, preface, choices, *selected, width, app),
+        Overlay::Text {
+            title,
+            lines,
+            scroll,
+            command,
+        } => {
+            let mut laid: Vec<Line<'static>> = Vec::new();
+            if let Some(command) = command {
+                laid.extend(named("command", command, app.theme.code(), width, app));
+                laid.push(Line::default());
+            }
+            laid.extend(
+                lines
+                    .iter()
+                    .flat_map(|line| indented(manifest::yaml(line, app.theme), width)),
+            );
+            Laid {
+                title: format!("{title}; y copies its command"),
+                lines: laid,
+                keep: *scroll,
+                choices: Vec::new(),
+            }
+        }
+    }
 }
 
 fn help(width: u16, app: &App) -> Vec<Line<'static>> {
-    BINDINGS
-        .iter()
-        .flat_map(|binding| {
-            wrap(
+    let mut lines = Vec::new();
+    for (heading, rows) in keys::for_manual() {
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.push(Line::from(Span::styled(heading, app.theme.strong())));
+        for (shown, help) in rows {
+            lines.extend(wrap(
                 &[
-                    Span::styled(format!("{:<10}", binding.shown), app.theme.strong()),
-                    Span::raw(binding.help),
+                    Span::styled(format!("{shown:<10}"), app.theme.strong()),
+                    Span::raw(app.theme.text(help)),
                 ],
                 usize::from(width),
                 "",
                 "          ",
-            )
-        })
-        .collect()
+            ));
+        }
+    }
+    lines
 }
 
 /// One fact in full, and which of how many it is.
@@ -79,21 +158,54 @@ fn facts_lines(
     title: &str,
     facts: &[u64],
     selected: usize,
+    scroll: usize,
     width: u16,
     state: &State,
     app: &App,
-) -> (String, Vec<Line<'static>>, usize) {
-    let title = format!(
-        "{title}, fact {} of {}; y copies its command",
-        selected + 1,
-        facts.len()
-    );
-    let lines = facts
-        .get(selected)
-        .and_then(|seq| state.fact(*seq))
-        .map(|fact| fact_lines(fact, width, app))
-        .unwrap_or_default();
-    (title, lines, 0)
+) -> Laid {
+    let fact = facts.get(selected).and_then(|seq| state.fact(*seq));
+    let more = if facts.len() > 1 {
+        ", Left Right others"
+    } else {
+        ""
+    };
+    let keys = format!("y copies, o opens its source{more}");
+    Laid {
+        title: format!("{title}, fact {} of {}; {keys}", selected + 1, facts.len()),
+        lines: fact
+            .map(|fact| fact_lines(fact, width, app))
+            .unwrap_or_default(),
+        keep: scroll,
+        choices: Vec::new(),
+    }
+}
+
+/// Wraps a line and keeps the blanks that it begins with.
+fn indented(line: Line<'static>, width: u16) -> Vec<Line<'static>> {
+    let mut blanks = 0;
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    for span in line.spans {
+        if !spans.is_empty() {
+            spans.push(span);
+            continue;
+        }
+        let rest = span.content.trim_start_matches(' ');
+        blanks += span.content.len() - rest.len();
+        if !rest.is_empty() {
+            spans.push(Span::styled(rest.to_owned(), span.style));
+        }
+    }
+    let width = usize::from(width);
+    let indent = " ".repeat(blanks.min(width / 2));
+    wrap(&spans, width, &indent, &format!("{indent}  "))
+}
+
+fn named(name: &str, value: &str, style: Style, width: u16, app: &App) -> Vec<Line<'static>> {
+    let spans = [
+        Span::styled(format!("{name:<10}"), app.theme.dim()),
+        Span::styled(app.theme.text(value), style),
+    ];
+    wrap(&spans, usize::from(width), "", "          ")
 }
 
 fn fact_lines(fact: &Fact, width: u16, app: &App) -> Vec<Line<'static>> {
@@ -104,7 +216,8 @@ fn fact_lines(fact: &Fact, width: u16, app: &App) -> Vec<Line<'static>> {
         )
     });
     let fields = [
-        ("number", Some(format!("#{}", fact.seq))),
+        ("line", Some(fact.line.clone())),
+        ("command", Some(fact.command.clone())),
         (
             "seen",
             Some(format!(
@@ -112,7 +225,10 @@ fn fact_lines(fact: &Fact, width: u16, app: &App) -> Vec<Line<'static>> {
                 fact.time, fact.source, fact.stage, fact.attempt
             )),
         ),
-        ("layer", Some(fact.layer.name().to_owned())),
+        (
+            "fact",
+            Some(format!("#{} of layer {}", fact.seq, fact.layer.name())),
+        ),
         ("pod", pod),
         ("trace", fact.trace.clone()),
         ("arrival", fact.arrival.clone()),
@@ -122,35 +238,79 @@ fn fact_lines(fact: &Fact, width: u16, app: &App) -> Vec<Line<'static>> {
         ),
         ("execution", fact.execution.clone()),
         ("order", fact.business_key.clone()),
-        ("line", Some(fact.line.clone())),
-        ("command", Some(fact.command.clone())),
     ];
     let mut lines = Vec::new();
     for (name, value) in fields {
-        let Some(value) = value else { continue };
-        let style = if name == "command" {
-            app.theme.code()
-        } else {
-            Style::new()
+        let Some(value) = value.filter(|value| !value.is_empty()) else {
+            continue;
         };
-        let spans = [
-            Span::styled(format!("{name:<10}"), app.theme.dim()),
-            Span::styled(app.theme.text(&value), style),
-        ];
-        lines.extend(wrap(&spans, usize::from(width), "", "          "));
+        let style = match name {
+            "command" => app.theme.code(),
+            "line" => app.theme.strong(),
+            _ => Style::new(),
+        };
+        lines.extend(named(name, &value, style, width, app));
+    }
+    lines.extend(surroundings(fact, width, app));
+    lines
+}
+
+/// What its container wrote before and after, where its log is followed.
+fn surroundings(fact: &Fact, width: u16, app: &App) -> Vec<Line<'static>> {
+    let place = fact
+        .pod
+        .as_ref()
+        .filter(|_| fact.observation.is_from_log())
+        .and_then(|pod| {
+            app.logs
+                .place_of(&pod.pod, &pod.uid, pod.instance, &fact.line)
+        });
+    let Some((source, at)) = place else {
+        return Vec::new();
+    };
+    let mut lines = vec![
+        Line::default(),
+        Line::from(Span::styled("in its surroundings", app.theme.dim())),
+    ];
+    for line in at.saturating_sub(AROUND)..=at + AROUND {
+        let Some((_, text)) = app.logs.line(Some(source), line) else {
+            continue;
+        };
+        let (mark, style) = if line == at {
+            ("> ", app.theme.strong())
+        } else {
+            ("  ", app.theme.dim())
+        };
+        lines.extend(wrap(
+            &[Span::styled(app.theme.text(&text), style)],
+            usize::from(width),
+            mark,
+            "    ",
+        ));
     }
     lines
 }
 
 fn choose(
     title: &str,
+    preface: &[String],
     choices: &[Choice],
     selected: usize,
     width: u16,
     app: &App,
-) -> (String, Vec<Line<'static>>, usize) {
-    let mut lines = Vec::new();
+) -> Laid {
+    let mut lines: Vec<Line<'static>> = preface
+        .iter()
+        .flat_map(|line| {
+            let style = app.theme.change(line);
+            indented(Line::from(Span::styled(app.theme.text(line), style)), width)
+        })
+        .collect();
+    if !lines.is_empty() {
+        lines.push(Line::default());
+    }
     let mut keep = 0;
+    let mut places = Vec::new();
     for (index, choice) in choices.iter().enumerate() {
         let here = index == selected;
         let style = if here {
@@ -159,23 +319,26 @@ fn choose(
             Style::new()
         };
         let mark = if here { "> " } else { "  " };
+        let first = lines.len();
         lines.extend(wrap(
             &[Span::styled(app.theme.text(&choice.text), style)],
             usize::from(width),
             mark,
             "  ",
         ));
+        places.push(first..lines.len());
         if here {
             keep = lines.len().saturating_sub(1);
         }
     }
-    (
-        format!(
+    Laid {
+        title: format!(
             "{title}  {} of {}, Enter chooses",
             selected + 1,
             choices.len()
         ),
         lines,
         keep,
-    )
+        choices: places,
+    }
 }

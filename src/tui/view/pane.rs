@@ -1,4 +1,4 @@
-//! The pane below the table: evidence, logs, manifest, ledger, gate.
+//! The pane below the table: its tabs, and the lines that are in view.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -6,30 +6,34 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use crate::evidence::{Fact, Observation};
 use crate::session::State;
 use crate::tui::app::{App, Area, Pane};
-use crate::tui::markdown::cut;
+use crate::tui::markdown::{cut, width_of};
+use crate::tui::panes;
 
 /// Draws the tabs and the pane's content.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
-    if area.height == 0 {
+pub fn draw(frame: &mut Frame<'_>, names: Rect, area: Rect, state: &State, app: &App) {
+    if names.height == 0 {
         return;
     }
-    tabs(frame, Rect { height: 1, ..area }, app);
-    let content = Rect {
-        y: area.y + 1,
-        height: area.height - 1,
-        ..area
-    };
+    tabs(frame, names, app);
     let lines = match app.pane {
-        Pane::Evidence => evidence(content, state, app),
-        Pane::Logs => logs(content, app),
-        Pane::Manifest => manifest(content, app),
-        Pane::Ledger => ledger(content, state, app),
-        Pane::Gate => gate(content, state, app),
+        Pane::Evidence => evidence(area, state, app),
+        Pane::Logs if app.wrap => wrapped_logs(area, app),
+        Pane::Logs => logs(area, app),
+        _ => block(area, app),
     };
-    frame.render_widget(Paragraph::new(lines), content);
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// How a tab is written; the present one stands in brackets.
+#[must_use]
+pub fn tab_name(pane: Pane, present: bool) -> String {
+    if present {
+        format!("[{}]", pane.name())
+    } else {
+        pane.name().to_owned()
+    }
 }
 
 fn tabs(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -38,184 +42,138 @@ fn tabs(frame: &mut Frame<'_>, area: Rect, app: &App) {
         if !spans.is_empty() {
             spans.push(Span::styled(app.theme.separator(), app.theme.dim()));
         }
-        let style = match (pane == app.pane, app.area == Area::Pane) {
+        let present = pane == app.pane;
+        let style = match (present, app.has_focus(Area::Pane)) {
             (true, true) => app.theme.selected(),
             (true, false) => app.theme.strong(),
             _ => app.theme.dim(),
         };
-        let name = if pane == app.pane {
-            format!("[{}]", pane.name())
-        } else {
-            pane.name().to_owned()
-        };
-        spans.push(Span::styled(name, style));
+        spans.push(Span::styled(tab_name(pane, present), style));
+    }
+    let used: usize = spans.iter().map(|span| width_of(&span.content)).sum();
+    let remark = app.theme.text(&panes::remark(app));
+    if !remark.trim().is_empty() {
+        // Where there is no room beside the tabs, they give way: the remark says what the pane leaves out.
+        let room = usize::from(area.width);
+        if used + 3 + width_of(&remark) > room {
+            spans = vec![Span::styled(tab_name(app.pane, true), app.theme.strong())];
+        }
+        spans.push(Span::styled(format!("  {remark}"), app.theme.dim()));
     }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-fn back(app: &App) -> usize {
-    app.back.get(&app.pane).copied().unwrap_or(0)
-}
-
-fn cut_line(text: &str, area: Rect, style: Style, app: &App) -> Line<'static> {
-    Line::from(Span::styled(
-        cut(&app.theme.text(text), usize::from(area.width)),
-        style,
-    ))
-}
-
-/// Facts, newest at the bottom; the lowest shown one is the selected one.
-fn evidence(area: Rect, state: &State, app: &App) -> Vec<Line<'static>> {
-    let facts = state.facts();
-    if facts.is_empty() {
-        return vec![cut_line("no facts yet", area, app.theme.dim(), app)];
-    }
-    let end = facts.len().saturating_sub(back(app));
-    let start = end.saturating_sub(usize::from(area.height));
-    let mut lines: Vec<Line<'static>> = facts[start..end]
-        .iter()
-        .map(|fact| cut_line(&fact_text(fact), area, Style::new(), app))
+/// The part of a text that is in view.
+fn window(text: &str, area: Rect, app: &App) -> String {
+    let mut skipped = 0;
+    let from = app.cursor().right;
+    let rest: String = text
+        .chars()
+        .skip_while(|character| {
+            let before = skipped < from;
+            if before {
+                skipped += unicode_width::UnicodeWidthChar::width(*character).unwrap_or(0);
+            }
+            before
+        })
         .collect();
-    if app.area == Area::Pane
-        && let Some(last) = lines.last_mut()
-    {
-        *last = last.clone().style(app.theme.selected());
-    }
-    lines
+    cut(&rest, usize::from(area.width))
 }
 
-/// One fact in one line.
-pub fn fact_text(fact: &Fact) -> String {
-    let probe = fact.probe.as_deref().unwrap_or("-");
-    format!(
-        "#{} a{} {} {} [{}] {}",
-        fact.seq,
-        fact.attempt,
-        probe,
-        fact.layer.name(),
-        fact.source,
-        fact.line
-    )
+fn shown(text: &str, place: usize, area: Rect, app: &App) -> Line<'static> {
+    let mut style = Style::new();
+    if app.needle.is_in(text) {
+        style = style.patch(app.theme.found());
+    }
+    if place == app.cursor().at && app.has_focus(Area::Pane) {
+        style = style.patch(app.theme.selected());
+    }
+    Line::from(Span::styled(window(text, area, app), style))
+}
+
+fn in_view(area: Rect, app: &App) -> std::ops::Range<usize> {
+    let first = app.cursor().top;
+    let end = first + usize::from(area.height);
+    first..end.min(app.pane_length())
+}
+
+fn nothing(text: &str, app: &App) -> Vec<Line<'static>> {
+    vec![Line::from(Span::styled(text.to_owned(), app.theme.dim()))]
+}
+
+fn evidence(area: Rect, state: &State, app: &App) -> Vec<Line<'static>> {
+    if app.scene.facts.is_empty() {
+        let filtered = app.by_probe.is_some() || app.by_layer.is_some();
+        return nothing(
+            if filtered {
+                "no facts pass the filter (f, F)"
+            } else {
+                "no facts yet"
+            },
+            app,
+        );
+    }
+    in_view(area, app)
+        .filter_map(|place| {
+            let fact = state.facts().get(*app.scene.facts.get(place)?)?;
+            let text = app.theme.text(&panes::fact_text(fact));
+            Some(shown(&text, place, area, app))
+        })
+        .collect()
 }
 
 fn logs(area: Rect, app: &App) -> Vec<Line<'static>> {
-    if app.logs.is_empty() {
-        return vec![cut_line("no log lines yet", area, app.theme.dim(), app)];
+    if app.pane_length() == 0 {
+        return nothing("no log lines yet", app);
     }
-    app.logs
-        .window(back(app), usize::from(area.height))
-        .map(|line| {
-            cut_line(
-                &format!("{} {}", line.pod.pod, line.text),
-                area,
-                Style::new(),
-                app,
-            )
-        })
+    in_view(area, app)
+        .filter_map(|place| Some(shown(&panes::log_text(app, place)?, place, area, app)))
         .collect()
 }
 
-fn manifest(area: Rect, app: &App) -> Vec<Line<'static>> {
-    if app.manifest.is_empty() {
-        return vec![cut_line(
-            "this stage has no manifest",
-            area,
-            app.theme.dim(),
-            app,
-        )];
+fn wrapped_logs(area: Rect, app: &App) -> Vec<Line<'static>> {
+    if app.pane_length() == 0 {
+        return nothing("no log lines yet", app);
     }
-    let start = back(app).min(app.manifest.len().saturating_sub(1));
-    app.manifest
-        .iter()
-        .skip(start)
-        .take(usize::from(area.height))
-        .map(|line| cut_line(line, area, diff_style(line, app), app))
-        .collect()
-}
-
-fn diff_style(line: &str, app: &App) -> Style {
-    match line.chars().next() {
-        Some('+') => app.theme.cell(crate::evidence::CellState::Yes),
-        Some('-') => app.theme.cell(crate::evidence::CellState::No),
-        _ => Style::new(),
-    }
-}
-
-/// Rows of the ledger as they were seen, not as they might be now.
-fn ledger(area: Rect, state: &State, app: &App) -> Vec<Line<'static>> {
-    let rows: Vec<&Fact> = state
-        .facts()
-        .iter()
-        .filter(|fact| {
-            matches!(
-                fact.observation,
-                Observation::LedgerAttempt { .. }
-                    | Observation::LedgerEffect { .. }
-                    | Observation::DestinationRecord { .. }
-                    | Observation::ClaimChanged { .. }
-                    | Observation::OrderState { .. }
-                    | Observation::NoEffect
-            )
-        })
-        .collect();
-    if rows.is_empty() {
-        return vec![cut_line(
-            "no rows of this lab were seen yet",
-            area,
-            app.theme.dim(),
-            app,
-        )];
-    }
-    rows.iter()
-        .rev()
-        .skip(back(app))
-        .take(usize::from(area.height))
-        .map(|fact| {
-            cut_line(
-                &format!("a{} {}", fact.attempt, fact.line),
-                area,
-                Style::new(),
-                app,
-            )
-        })
-        .collect()
-}
-
-fn gate(area: Rect, session: &State, app: &App) -> Vec<Line<'static>> {
-    let report = session.gate();
-    if report.conditions.is_empty() {
-        return vec![cut_line(
-            "the gate was not looked at in this stage",
-            area,
-            app.theme.dim(),
-            app,
-        )];
-    }
-    let lines = report.conditions.iter().map(|condition| {
-        let (word, state) = if condition.holds {
-            ("holds", crate::evidence::CellState::Yes)
-        } else {
-            ("waits", crate::evidence::CellState::No)
+    let width = usize::from(area.width).max(1);
+    let mut lines = Vec::new();
+    for place in in_view(area, app) {
+        let Some(text) = panes::log_text(app, place) else {
+            continue;
         };
-        let seconds = condition
-            .since
-            .filter(|_| !condition.holds)
-            .map(|since| {
-                format!(
-                    " {:.0} s",
-                    session.now().duration_since(since).as_secs_f64().max(0.0)
-                )
-            })
-            .unwrap_or_default();
-        cut_line(
-            &format!("{word}{seconds} {}: {}", condition.name, condition.detail),
-            area,
-            app.theme.cell(state),
-            app,
-        )
-    });
+        let mut rest = text.as_str();
+        loop {
+            let head = cut(rest, width);
+            if head.is_empty() {
+                break;
+            }
+            rest = rest.get(head.len()..).unwrap_or_default();
+            lines.push(shown(&head, place, area, app));
+            if lines.len() >= usize::from(area.height) {
+                return lines;
+            }
+        }
+    }
     lines
-        .skip(back(app))
-        .take(usize::from(area.height))
+}
+
+fn block(area: Rect, app: &App) -> Vec<Line<'static>> {
+    in_view(area, app)
+        .filter_map(|place| {
+            let line = &app.scene.block.get(place)?.line;
+            let marked = app.needle.is_in(&line.to_string());
+            let here = place == app.cursor().at && app.has_focus(Area::Pane);
+            if app.cursor().right > 0 {
+                return Some(shown(&line.to_string(), place, area, app));
+            }
+            let mut line = line.clone();
+            if marked {
+                line = line.patch_style(app.theme.found());
+            }
+            if here {
+                line = line.patch_style(app.theme.selected());
+            }
+            Some(line)
+        })
         .collect()
 }

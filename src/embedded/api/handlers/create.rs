@@ -43,6 +43,7 @@ pub(super) fn create_applied(
     if let Some(owners) = owners {
         object::set_meta(&mut value, "managedFields", owners);
     }
+    warn_of_inert(call, &value);
     let checked = |object: &Value| {
         call.api
             .check_write(&call.user, &call.attributes, object, None)
@@ -53,6 +54,30 @@ pub(super) fn create_applied(
             Ok(call.answer(201, &stored))
         }
         Created::Dry(value) => Ok(call.answer_value(201, value)),
+    }
+}
+
+/// Kinds that are only stored: on a real cluster something would act on them.
+const INERT: [(&str, &str); 6] = [
+    ("", "LimitRange"),
+    ("", "ResourceQuota"),
+    ("apps", "StatefulSet"),
+    ("argoproj.io", "CronWorkflow"),
+    ("argoproj.io", "WorkflowEventBinding"),
+    ("batch", "Job"),
+];
+
+/// Warns whoever creates what nothing here will act on; what a controller makes for itself is its own affair.
+fn warn_of_inert(call: &Call, object: &Value) {
+    let controlled = object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array)
+        .is_some_and(|owners| owners.iter().any(|owner| owner["controller"] == true));
+    if !controlled && INERT.contains(&(call.kind.group, call.kind.kind)) {
+        let kind = call.kind.kind;
+        call.add_warning(format!(
+            "eventlab: {kind} objects are stored, but nothing on the embedded cluster acts on them"
+        ));
     }
 }
 

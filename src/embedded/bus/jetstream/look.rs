@@ -22,6 +22,8 @@ const MAX_PAGES: usize = 64;
 pub(super) struct ConsumerAnswer {
     name: String,
     created: Timestamp,
+    /// The monitor leaves it out unless asked for it.
+    #[serde(default)]
     config: ConsumerFilter,
     delivered: Pair,
     ack_floor: Pair,

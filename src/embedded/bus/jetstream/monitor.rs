@@ -1,11 +1,11 @@
-//! The monitor's answer (`/jsz?consumers=true`) read as [`ConsumerInfo`], for a server whose client port cannot be reached.
+//! The monitor's answer (`/jsz?consumers=true&config=true`) read as [`ConsumerInfo`], for a server whose client port cannot be reached.
 
 use serde_json::Value;
 
 use super::look::ConsumerAnswer;
 use crate::embedded::bus::{BusError, ConsumerInfo};
 
-/// The consumers of a stream that `/jsz?consumers=true` shows, each with the stream sequence before which it was made
+/// The consumers of a stream that `/jsz` with `consumers=true` and `config=true` shows (their subjects need the latter), each with the stream sequence before which it was made
 /// where that can be told: the monitor does not know it, so the delivered sequence of an untouched consumer stands for
 /// it, and 0 for any other.
 ///
@@ -16,7 +16,7 @@ pub fn consumers_of_jsz(answer: &Value, stream: &str) -> Result<Vec<ConsumerInfo
     let accounts = answer.get("account_details").and_then(Value::as_array);
     let Some(accounts) = accounts else {
         return Err(refuse(
-            "no account_details in /jsz; ask with ?accounts=true&streams=true&consumers=true"
+            "no account_details in /jsz; ask with ?accounts=true&streams=true&consumers=true&config=true"
                 .to_owned(),
         ));
     };

@@ -2,7 +2,7 @@
 //!
 //! [`template`] says which ReplicaSet carries the present template, [`rollout`] counts how far each may be
 //! scaled now, [`status`] says how far it has come. Not done: proportional scaling while two ReplicaSets are
-//! active, and adoption of ReplicaSets without an owner.
+//! active.
 
 mod rollout;
 mod status;
@@ -16,11 +16,12 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::adoption::{Claim, enqueue_takers, index_by_owner};
 use super::replicaset::{enqueue_owner, replicas};
 use super::runtime::error::{is_already_exists, is_not_found};
 use super::runtime::events::{EventType, Recorder};
 use super::runtime::informer::Source;
-use super::runtime::objects::{index_by_controller, reference_to};
+use super::runtime::objects::reference_to;
 use super::runtime::{
     Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue,
 };
@@ -50,10 +51,13 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
             .start(tasks, cancel)
     };
     let sets = {
-        let queue = Arc::clone(&queue);
+        let (queue, owners): (_, Informer<Deployment>) = (Arc::clone(&queue), deployments.clone());
         Source::new(Api::all(client.clone()))
-            .indexed(index_by_controller)
-            .on_change(move |change| enqueue_owner(change, "Deployment", &queue))
+            .indexed(index_by_owner)
+            .on_change(move |change| {
+                enqueue_owner(change, "Deployment", &queue);
+                enqueue_takers(change, &owners.cache, |owner| &owner.spec.selector, &queue);
+            })
             .start(tasks, cancel)
     };
     let events = Recorder::start(client.clone(), "deployment-controller", tasks, cancel);
@@ -84,6 +88,13 @@ impl Reconcile for Deployments {
             return Ok(Next::Done);
         };
         if deployment.metadata.deletion_timestamp.is_none() {
+            let claim = Claim {
+                client: &self.client,
+                owner: &*deployment,
+                selector: &deployment.spec.selector,
+                cache: &self.sets.cache,
+            };
+            claim.run().await?;
             self.roll(&deployment).await?;
         }
         let Some(deployment) = self.deployments.cache.get(&key) else {

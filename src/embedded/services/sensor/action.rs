@@ -14,9 +14,9 @@ use super::super::log::Logger;
 use super::super::metrics::{Metric, Metrics};
 use super::super::tasks::Tasks;
 use super::k8s;
-use super::spec::{Sensor, Trigger};
+use super::spec::{Policy, Sensor, Trigger};
 use crate::sensor::parameters::Events;
-use crate::sensor::trigger::{self, Operation, TriggerError};
+use crate::sensor::trigger::{self, Operation, Submission, TriggerError};
 
 /// Actions that run in the background at once; the next one waits, and its message with it.
 const MAX_BACKGROUND: usize = 1000;
@@ -179,10 +179,49 @@ impl Actions {
         log.debug("executing the trigger resource", &[]);
         log.with("triggerType", k8s::TRIGGER_TYPE)
             .info("creating the object...", &[]);
-        k8s::create(&self.client, &submission)
+        let created = k8s::create(&self.client, &submission)
             .await
             .map_err(|error| format!("failed to execute trigger, {error}"))?;
         log.debug("trigger resource successfully executed", &[]);
+        log.debug("applying trigger policy", &[]);
+        match &trigger.policy {
+            Some(policy) => self.apply(policy, &submission, &created).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at the created object until it has the policy's labels.
+    async fn apply(
+        &self,
+        policy: &Policy,
+        submission: &Submission,
+        created: &Value,
+    ) -> Result<(), String> {
+        let name = created
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let mut waits = policy.backoff.clone()?.waits();
+        loop {
+            let object = k8s::get(&self.client, submission, name).await?;
+            if let Some(labels) = object.pointer("/metadata/labels") {
+                let met = policy
+                    .labels
+                    .iter()
+                    .all(|(key, value)| labels.get(key).and_then(Value::as_str) == Some(value));
+                if met {
+                    return Ok(());
+                }
+            }
+            let Some(wait) = waits.next() else {
+                break;
+            };
+            tokio::time::sleep(wait).await;
+        }
+        if policy.fails_on_timeout {
+            let text = "failed to determine status of the triggered resource. setting trigger state as failed";
+            return Err(text.to_owned());
+        }
         Ok(())
     }
 

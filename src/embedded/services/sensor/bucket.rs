@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::super::log::{Logger, fnv1a};
+use super::cloud_event;
 use super::spec::Sensor;
 use crate::embedded::bus::{Bus, BusError, Delivery};
+use crate::sensor::Event;
 
 /// Key of the trigger names.
 const TRIGGERS: &str = "Triggers";
@@ -37,8 +39,9 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn of(delivery: &Delivery) -> Option<Waiting> {
-        let event = serde_json::from_slice(&delivery.message.payload).ok()?;
+    /// The event as the filters saw it: a transform has made its data anew.
+    pub(super) fn of(delivery: &Delivery, event: &Event) -> Option<Waiting> {
+        let event = serde_json::from_slice(&cloud_event::encode(event)).ok()?;
         Some(Waiting {
             stream_seq: delivery.message.sequence,
             consumer_seq: delivery.consumer_sequence(),

@@ -15,7 +15,7 @@ use super::Timing;
 use super::action::Actions;
 use super::bucket::{Bucket, STREAM, Waiting, durable_name};
 use super::cloud_event;
-use super::spec::{Dependency, Trigger};
+use super::spec::{Dependency, Judge, Reset, Trigger};
 use crate::embedded::bus::{BusError, ConsumerConfig, Delivery};
 use crate::sensor::Event;
 use crate::sensor::conditions::Conditions;
@@ -29,6 +29,8 @@ const ERROR_PAUSE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(100);
 /// How often a message in work gets more time.
 const PROGRESS: Duration = Duration::from_millis(500);
+/// Longest sleep before a reset of conditions.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Ids of messages are remembered for so long.
 const MEMORY: Duration = Duration::from_secs(60);
 
@@ -108,6 +110,7 @@ impl Connection {
         self: &Arc<Self>,
         stop: &CancellationToken,
     ) -> Result<(), String> {
+        self.forget_before_the_last_reset().await;
         let mut pulls = Vec::new();
         for (subject, dependency) in self.subjects() {
             let (sensor, trigger) = (&self.subscription.sensor, &self.subscription.trigger.name);
@@ -142,9 +145,88 @@ impl Connection {
             );
             pulls.push(Arc::clone(self).pull(durable, stop.clone()));
         }
-        futures::future::join_all(pulls).await;
+        let resets = self.subscription.trigger.resets.clone();
+        let resets = resets
+            .into_iter()
+            .map(|reset| Arc::clone(self).reset(reset, stop.clone()));
+        futures::future::join(
+            futures::future::join_all(pulls),
+            futures::future::join_all(resets),
+        )
+        .await;
         self.log.info("closing connection...", &[]);
         Ok(())
+    }
+
+    /// What was half met before the last time of `conditionsReset` is not half met any more.
+    async fn forget_before_the_last_reset(&self) {
+        let now = jiff::Timestamp::now();
+        let mut last: Option<jiff::Timestamp> = None;
+        for reset in &self.subscription.trigger.resets {
+            let Some(previous) = reset.schedule.previous(now, &reset.zone) else {
+                self.log
+                    .error("couldn't get previous cron trigger time", &[]);
+                continue;
+            };
+            let shown = previous.to_zoned(reset.zone.clone());
+            let shown = shown.strftime("%Y-%m-%d %H:%M:%S %z %Z");
+            self.log
+                .info(&format!("previous trigger time: {shown}"), &[]);
+            last = last.max(Some(previous));
+        }
+        let Some(last) = last else {
+            return;
+        };
+        let trigger = &self.subscription.trigger.name;
+        for dependency in &self.subscription.dependencies {
+            let name = &dependency.name;
+            let cleared = match self.bucket.waiting(trigger, name).await {
+                Ok(Some(waiting)) if waiting.timestamp < last => {
+                    self.bucket.clear(trigger, name).await
+                }
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = cleared {
+                self.log.error(
+                    &format!("failed to clear all dependencies as a result of condition reset time; err={error}"),
+                    &[],
+                );
+                return;
+            }
+        }
+    }
+
+    /// Forgets what is half met at every time of a schedule, between two messages.
+    async fn reset(self: Arc<Self>, reset: Reset, stop: CancellationToken) {
+        let mut after = jiff::Timestamp::now();
+        loop {
+            let Some(next) = reset.schedule.next(after, &reset.zone) else {
+                stop.cancelled().await;
+                return;
+            };
+            let due = async {
+                // The clock may be set meanwhile, so the wait is looked at again now and then.
+                loop {
+                    let left = next.duration_since(jiff::Timestamp::now());
+                    let Ok(left) = Duration::try_from(left) else {
+                        break;
+                    };
+                    if left.is_zero() {
+                        break;
+                    }
+                    tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
+                }
+                Arc::clone(&self.turn).lock_owned().await
+            };
+            let Some(turn) = stop.run_until_cancelled(due).await else {
+                return;
+            };
+            self.log.info("reset conditions", &[]);
+            self.clear(&self.subscription.trigger.name).await;
+            drop(turn);
+            after = next.max(jiff::Timestamp::now());
+        }
     }
 
     /// Subjects with the dependency that names their consumer: the last one of the condition.
@@ -298,7 +380,28 @@ impl Connection {
 
     async fn judge_dependency(&self, dependency: &Dependency, event: &Event, delivery: &Delivery) {
         let name = &dependency.name;
-        if !self.passes(dependency, event) {
+        // A trigger whose dependency cannot be judged is not subscribed.
+        let Ok(judge) = &dependency.judge else {
+            return;
+        };
+        let made = match judge
+            .transform
+            .as_ref()
+            .map(|transform| transform.apply(event))
+        {
+            None => None,
+            Some(Ok(made)) => Some(made),
+            Some(Err(error)) => {
+                // The event is gone; the line has no id, as upstream.
+                self.log.error(
+                    "failed to apply event transformation, ",
+                    &[("error", error.to_string().into())],
+                );
+                return;
+            }
+        };
+        let event = made.as_ref().unwrap_or(event);
+        if !self.passes(judge, event) {
             self.log.info(
                 &format!("not interested in dependency {name} (didn't pass filter)"),
                 &[],
@@ -320,12 +423,8 @@ impl Connection {
             .await;
     }
 
-    fn passes(&self, dependency: &Dependency, event: &Event) -> bool {
-        // A trigger whose filter cannot be judged is not subscribed.
-        let Ok(filter) = &dependency.filter else {
-            return false;
-        };
-        let decision = filter.evaluate(event);
+    fn passes(&self, judge: &Judge, event: &Event) -> bool {
+        let decision = judge.filter.evaluate(event);
         match &decision.error {
             Some(error) => {
                 let event = cloud_event::describe(event);
@@ -385,7 +484,7 @@ impl Connection {
         }
         self.log
             .debug(&format!("dependency expression false: {conditions}"), &[]);
-        if let Some(waiting) = Waiting::of(delivery)
+        if let Some(waiting) = Waiting::of(delivery, event)
             && let Err(error) = self.bucket.keep(trigger, dependency, &waiting).await
         {
             self.log.error(

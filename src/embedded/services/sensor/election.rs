@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::super::backoff::random_share;
 use super::super::bus_link::dial;
 use super::super::environment::{BusSettings, StartError};
 use super::super::log::Logger;
+use super::heartbeat::Heartbeat;
 use crate::embedded::bus::{Bus, BusConnector, BusError};
 
 /// Pod annotation that scales the gap between Ready and subscribed.
@@ -63,22 +63,13 @@ impl Gap {
     }
 }
 
-/// What the active pod says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Heartbeat {
-    term: u64,
-    node: String,
-    /// It ends now; nobody has to wait for its silence.
-    #[serde(default)]
-    resigned: bool,
-}
-
 /// One pod's part in the election.
 pub(super) struct Elector<'a> {
     pub connector: &'a BusConnector,
     pub settings: &'a BusSettings,
     pub log: &'a Logger,
-    pub subject: String,
+    /// What the subjects of this election begin with.
+    pub group: String,
     pub node: String,
     pub gap: Gap,
 }
@@ -117,7 +108,10 @@ impl Elector<'_> {
             }
         }
         self.log.info("Becoming a Candidate, stand by ...", &[]);
-        let term = Term(term + 1);
+        let term = Term(term.saturating_add(1));
+        // As one of one it needs no answers; others on the bus learn of the new term.
+        let votes = format!("{}.vote_request", self.group);
+        let _ = bus.signal(&votes, self.heartbeat(term, false)).await;
         self.say(&*bus, term, false).await;
         self.log.info("I'm the LEADER, starting ...", &[]);
         Ok(term)
@@ -153,8 +147,14 @@ impl Elector<'_> {
             .connect(&self.settings.url, &self.settings.access);
         if let Ok(bus) = connection.await {
             // The others find out by themselves if this is lost.
-            let _ = bus.signal(&self.subject, self.heartbeat(term, true)).await;
+            let _ = bus
+                .signal(&self.heartbeats(), self.heartbeat(term, true))
+                .await;
         }
+    }
+
+    fn heartbeats(&self) -> String {
+        format!("{}.heartbeat", self.group)
     }
 
     fn overruled(&self, term: Term, payload: &[u8]) -> bool {
@@ -164,9 +164,7 @@ impl Elector<'_> {
     }
 
     fn of_another(&self, payload: &[u8]) -> Option<Heartbeat> {
-        serde_json::from_slice(payload)
-            .ok()
-            .filter(|heartbeat: &Heartbeat| heartbeat.node != self.node)
+        Heartbeat::read(payload).filter(|heartbeat| heartbeat.node != self.node)
     }
 
     fn heartbeat(&self, Term(term): Term, resigned: bool) -> Vec<u8> {
@@ -175,19 +173,19 @@ impl Elector<'_> {
             node: self.node.clone(),
             resigned,
         };
-        serde_json::to_vec(&heartbeat).unwrap_or_default()
+        heartbeat.write()
     }
 
     async fn say(&self, bus: &dyn Bus, term: Term, resigned: bool) {
         // A lost connection shows in the stream of what is heard.
         let _ = bus
-            .signal(&self.subject, self.heartbeat(term, resigned))
+            .signal(&self.heartbeats(), self.heartbeat(term, resigned))
             .await;
     }
 
     async fn connect(&self) -> Result<(Arc<dyn Bus>, Heard), BusError> {
         let bus = dial(self.connector, self.settings).await?;
-        let heard = bus.listen(&self.subject).await?;
+        let heard = bus.listen(&self.heartbeats()).await?;
         Ok((bus, heard))
     }
 

@@ -28,6 +28,21 @@ pub(super) async fn create(
     })
 }
 
+/// Reads the object again under the name that it was given.
+pub(super) async fn get(
+    client: &kube::Client,
+    submission: &Submission,
+    name: &str,
+) -> Result<Value, String> {
+    let request = Request::get(format!("{}/{name}", path(submission)))
+        .body(Vec::new())
+        .map_err(|error| format!("the object names an impossible resource: {error}"))?;
+    client.request(request).await.map_err(|error| match error {
+        kube::Error::Api(status) => message(&status),
+        other => other.to_string(),
+    })
+}
+
 /// An answer without a Status means that the server does not know the resource.
 fn message(status: &Status) -> String {
     if status.code == 404 && status.reason == "Failed to parse error data" {

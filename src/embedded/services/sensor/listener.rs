@@ -84,7 +84,7 @@ impl Listener {
                 );
                 return None;
             };
-            if let Err(reason) = &dependency.filter {
+            if let Err(reason) = &dependency.judge {
                 refused = refused.or_else(|| Some(format!("dependency {name}: {reason}")));
             }
             dependencies.push(Arc::clone(dependency));

@@ -7,6 +7,7 @@ mod bucket;
 pub mod cloud_event;
 mod connection;
 mod election;
+mod heartbeat;
 mod k8s;
 mod listener;
 mod spec;
@@ -112,10 +113,7 @@ async fn start(context: &ServiceContext, timing: Timing, log: &Logger) -> Result
         connector: &context.bus,
         settings: &settings,
         log: &log,
-        subject: format!(
-            "graft.{}-sensor-{}.heartbeat",
-            sensor.namespace, sensor.name
-        ),
+        group: format!("graft.{}-sensor-{}", sensor.namespace, sensor.name),
         node: format!("{hostname}-{}", uuid::Uuid::new_v4().simple()),
         gap: Gap::read(context.annotations.get(GAP_ANNOTATION).map(String::as_str)),
     };

@@ -5,13 +5,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::super::backoff::Backoff;
 use super::super::environment::StartError;
 use super::super::go_duration;
 use crate::sensor::Filter;
+use crate::sensor::cron::Schedule;
 use crate::sensor::parameters::{ParameterError, Parameters};
+use crate::sensor::time;
+use crate::sensor::transform::Transform;
 use crate::sensor::validate::{self, Condition, Invalid};
 
 /// Trigger types of upstream that this service does not have.
@@ -55,8 +59,8 @@ pub(super) struct Dependency {
     pub name: String,
     pub source: String,
     pub event: String,
-    /// The filter, or why it cannot be judged here.
-    pub filter: Result<Filter, String>,
+    /// What makes its data anew, and its filter; or why an event cannot be judged here.
+    pub judge: Result<Judge, String>,
     /// Changes when the definition does.
     pub hash: u64,
 }
@@ -66,6 +70,30 @@ impl Dependency {
     pub(super) fn subject(&self) -> String {
         format!("default.{}.{}", self.source, self.event)
     }
+}
+
+/// What a dependency does with an event.
+#[derive(Debug)]
+pub(super) struct Judge {
+    pub transform: Option<Transform>,
+    pub filter: Filter,
+}
+
+/// When half-met conditions are forgotten.
+#[derive(Clone, Debug)]
+pub(super) struct Reset {
+    pub schedule: Schedule,
+    pub zone: TimeZone,
+}
+
+/// `policy.k8s`: the labels that the created object must come to have.
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    pub labels: Vec<(String, String)>,
+    /// How often to look, or why that cannot be read.
+    pub backoff: Result<Backoff, String>,
+    /// Never having them is a failure.
+    pub fails_on_timeout: bool,
 }
 
 /// One trigger.
@@ -79,6 +107,9 @@ pub(super) struct Trigger {
     /// Time of one request under `rateLimit`.
     pub rate: Option<Duration>,
     pub dlq: Option<Arc<Trigger>>,
+    /// `conditionsReset`.
+    pub resets: Vec<Reset>,
+    pub policy: Option<Policy>,
     /// The entry of `spec.triggers`.
     pub value: Value,
     /// Why this trigger cannot be carried out here.
@@ -130,7 +161,7 @@ pub(super) fn unsupported(object: &Value) -> Option<(Condition, String)> {
         format!("eventlab: {text}")
     };
     let dependency = sensor.dependencies.iter().find_map(|dependency| {
-        let reason = dependency.filter.as_ref().err()?;
+        let reason = dependency.judge.as_ref().err()?;
         let text = format!("dependency {}: {reason}", dependency.name);
         Some((Condition::DependenciesProvided, said(&text)))
     });
@@ -147,17 +178,18 @@ pub(super) fn unsupported(object: &Value) -> Option<(Condition, String)> {
 impl Dependency {
     fn parse(value: &Value) -> Dependency {
         let operator = text(Some(value), "filtersLogicalOperator");
-        let filter = match set(value, "transform") {
-            Some(_) => Err("transform is not supported".to_owned()),
-            None => {
-                Filter::compile(value.get("filters"), &operator).map_err(|error| error.to_string())
-            }
-        };
+        let judge = Transform::compile(value.get("transform"))
+            .map_err(|error| error.to_string())
+            .and_then(|transform| {
+                let filter = Filter::compile(value.get("filters"), &operator);
+                let filter = filter.map_err(|error| error.to_string())?;
+                Ok(Judge { transform, filter })
+            });
         Dependency {
             name: text(Some(value), "name"),
             source: text(Some(value), "eventSourceName"),
             event: text(Some(value), "eventName"),
-            filter,
+            judge,
             hash: hash(value),
         }
     }
@@ -180,6 +212,10 @@ impl Trigger {
             retry: set(value, "retryStrategy").map(backoff),
             rate,
             dlq,
+            resets: list(template, "conditionsReset")
+                .filter_map(reset)
+                .collect(),
+            policy: value.pointer("/policy/k8s").and_then(policy),
             refused: refuse(value, template).or(rate_refused).or(dlq_refused),
             value: value.clone(),
         }
@@ -200,12 +236,6 @@ fn refuse(trigger: &Value, template: Option<&Value>) -> Option<String> {
     let Some(k8s) = set(template, "k8s") else {
         return Some("it has no k8s".to_owned());
     };
-    if list(Some(template), "conditionsReset").next().is_some() {
-        return Some("conditionsReset is not supported".to_owned());
-    }
-    if trigger.pointer("/policy/k8s/labels").is_some_and(present) {
-        return Some("policy.k8s is not supported".to_owned());
-    }
     let operation = text(Some(k8s), "operation");
     if !matches!(operation.as_str(), "" | "create") {
         return Some(format!(
@@ -229,6 +259,27 @@ fn refuse(trigger: &Value, template: Option<&Value>) -> Option<String> {
             Err(error @ ParameterError::Unsupported(_)) => Some(error.to_string()),
             _ => None,
         })
+}
+
+/// One entry of `conditionsReset`; upstream passes over what it cannot read.
+fn reset(value: &Value) -> Option<Reset> {
+    let by_time = set(value, "byTime")?;
+    Some(Reset {
+        schedule: Schedule::parse(&text(Some(by_time), "cron"))?,
+        zone: time::zone(&text(Some(by_time), "timezone"))?,
+    })
+}
+
+fn policy(value: &Value) -> Option<Policy> {
+    let labels = set(value, "labels")?.as_object()?;
+    Some(Policy {
+        labels: labels
+            .iter()
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+            .collect(),
+        backoff: set(value, "backoff").map_or(Ok(Backoff::DEFAULT), backoff),
+        fails_on_timeout: value.get("errorOnBackoffTimeout") == Some(&Value::Bool(true)),
+    })
 }
 
 fn backoff(value: &Value) -> Result<Backoff, String> {
@@ -417,11 +468,23 @@ mod tests {
         assert!(
             template(json!({"name": "t", "k8s": {"source": {"git": {}}}})).contains("source.git")
         );
-        let reset = json!({"name": "t", "k8s": {"source": resource}, "conditionsReset": [{}]});
-        assert!(template(reset).contains("conditionsReset"));
-        let policy = json!({"policy": {"k8s": {"labels": {"a": "b"}}}});
-        assert!(trigger(&policy).refused.unwrap().contains("policy"));
         assert_eq!(trigger(&json!({})).refused, None);
+    }
+
+    #[test]
+    fn resets_and_policies_are_read() {
+        let entries = json!([{"byTime": {"cron": "0 6 * * *", "timezone": "Europe/Berlin"}}, {"byTime": {"cron": "@daily"}}, {}]);
+        let template = json!({"template": {"name": "t", "k8s": {"source": {"resource": {"kind": "Workflow"}}}, "conditionsReset": entries}});
+        let read = trigger(&template);
+        assert_eq!((read.resets.len(), read.refused), (1, None));
+        let policy = json!({"policy": {"k8s": {"labels": {"a": "b"}, "backoff": {"steps": 3}, "errorOnBackoffTimeout": true}}});
+        let policy = trigger(&policy).policy.unwrap();
+        assert_eq!(policy.labels, [("a".to_owned(), "b".to_owned())]);
+        assert_eq!(
+            (policy.backoff.unwrap().steps, policy.fails_on_timeout),
+            (3, true)
+        );
+        assert!(trigger(&json!({"policy": {"k8s": {}}})).policy.is_none());
     }
 
     #[test]

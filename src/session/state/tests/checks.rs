@@ -146,3 +146,31 @@ fn an_action_before_a_probe_that_was_cut_off_is_done_again_for_a_new_order_only(
     assert_eq!(session.state.attempt(), before + 1);
     assert_eq!(session.state.phase, StagePhase::Passed);
 }
+
+#[test]
+fn a_run_that_ended_with_the_program_is_open_and_a_rejected_event_stays_a_failure() {
+    for (seen, open) in [
+        (
+            Fate::Stopped {
+                layer: Layer::Run,
+                reason: Reason::WorkflowFailed,
+            },
+            true,
+        ),
+        (missing_path(), false),
+    ] {
+        let mut session = Session::at("race");
+        session.runner.fates.insert("left".into(), seen);
+        session.say(Message::Next);
+        failures(&session);
+        session.state.run_mut().unwrap().cut_off = true;
+        session.state.work(Step::Reviewing);
+        let mut out = Vec::new();
+        session.state.judge_stage(None, &mut out);
+        match (&session.state.phase, open) {
+            (StagePhase::Unproven { reasons }, true) => assert_eq!(reasons[0].reason, "cut-off"),
+            (StagePhase::Failed { .. }, false) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,29 +1,31 @@
 //! `eventlab explain`: why a Sensor would pass or drop an event, and answers to the lines of golden files.
 
-use std::io::{BufRead, BufReader, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+mod answers;
+mod live;
+mod source;
+mod watch;
+
+use std::io::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
+use super::place::Place;
 use super::run::Format;
 use crate::cluster::Manifest;
-use crate::embedded::services::eventsource::{self, Intake};
-use crate::report::explain::walk::{Input, walk};
-use crate::report::explain::{Dependency, Request, Sensor, Walk, WalkError, text};
-use crate::sensor::cases;
-
-/// Most bytes of a manifest, a body or an event that are read.
-const MAX_INPUT: u64 = 64 << 20;
+use crate::report::explain::walk::walk;
+use crate::report::explain::{Dependency, Live, Sensor, Walk, WalkError, text};
+use source::{Source, is_stdin, read};
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExplainArgs {
     /// Manifest with the Sensor, and with its EventSource if that is wanted; `-` reads stdin
-    #[arg(short, long, value_name = "FILE", required_unless_present = "cases")]
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["cases", "live"])]
     file: Vec<PathBuf>,
     /// Only this dependency (default: every event that the Sensor listens to)
     #[arg(short, long, value_name = "NAME")]
@@ -39,8 +41,27 @@ pub struct ExplainArgs {
     /// Time of the event, such as 2026-01-02T03:04:05Z (default: now)
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
+    /// Explain again whenever one of the files changes, until it is interrupted
+    #[arg(long, conflicts_with_all = ["cases", "live"])]
+    watch: bool,
+    #[command(flatten)]
+    live: LiveArgs,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+/// A Sensor that runs, instead of one in a file.
+#[derive(Clone, Debug, Args)]
+struct LiveArgs {
+    /// Explain what the running pod of a Sensor really has, with --context and --sensor
+    #[arg(long, requires = "sensor", conflicts_with_all = ["file", "cases"])]
+    live: bool,
+    /// Name of the running Sensor
+    #[arg(long, value_name = "NAME", requires = "live")]
+    sensor: Option<String>,
+    /// Its namespace (default: that of the context)
+    #[arg(short, long, value_name = "NAME", requires = "live")]
+    namespace: Option<String>,
 }
 
 /// What comes in; one of these.
@@ -53,7 +74,7 @@ struct InputArgs {
     /// File with the body of the request
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
-    /// File with event data ({"header": …, "body": …}) or with a whole CloudEvent; no request is made
+    /// File with event data ({"header": …, "body": …}) or whole CloudEvents, one or several; no request is made
     #[arg(long, value_name = "FILE")]
     event: Option<PathBuf>,
     /// Answer the lines of a file in the shape of the golden files instead
@@ -68,6 +89,8 @@ const EXAMPLES: &str = "Examples:
   eventlab explain -f sensor.yaml --body '{\"kind\":\"order.created\"}'
   eventlab explain -f sensor.yaml --dependency order --body-file order.json -H 'X-Order-Id: o-1'
   curl -s https://shop.example/order.json | eventlab explain -f sensor.yaml --format json -
+  eventlab explain -f sensor.yaml --body-file order.json --watch
+  eventlab explain --live --context staging --sensor orders --body '{\"kind\":\"order.created\"}'
 
 Exit codes: 0 every event passes, 1 one is rejected, 2 a bad file or argument, 3 something eventlab cannot judge.";
 
@@ -75,27 +98,49 @@ Exit codes: 0 every event passes, 1 one is rejected, 2 a bad file or argument, 3
 ///
 /// # Errors
 /// A file that cannot be read or does not hold; a Sensor that the controller refuses; a part that is not supported.
-pub fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
+pub async fn run(place: &Place, args: &ExplainArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.input.cases {
-        return answer_cases(file);
+        return answers::answer(file);
     }
-    let now = args.at.unwrap_or_else(Timestamp::now);
+    if args.live.live {
+        let running = live::read(place, &args.live, args.at.unwrap_or_else(Timestamp::now)).await?;
+        return explain(args, &running.objects, running.sensors, Some(&running.live));
+    }
+    if args.watch {
+        return watch::run(args);
+    }
+    once(args)
+}
+
+/// Explains what the files hold now.
+fn once(args: &ExplainArgs) -> Result<Exit, Failure> {
     let objects = objects(args)?;
-    let sensors = sensors(&objects, now)?;
-    let input = Source::read(args)?;
+    let sensors = sensors(&objects, args.at.unwrap_or_else(Timestamp::now))?;
+    explain(args, &objects, sensors, None)
+}
+
+fn explain(
+    args: &ExplainArgs,
+    objects: &[(String, Value)],
+    sensors: Vec<Sensor>,
+    live: Option<&Live>,
+) -> Result<Exit, Failure> {
+    let now = args.at.unwrap_or_else(Timestamp::now);
+    let inputs = Source::read(args)?;
     let mut walks = Vec::new();
-    for sensor in &sensors {
-        for dependencies in wanted(sensor, args.dependency.as_deref(), &input) {
-            let input = input.resolve(&objects, &dependencies)?;
-            walks.push(walk(sensor, &dependencies, &input, now).map_err(failure)?);
+    for input in &inputs {
+        let before = walks.len();
+        for sensor in &sensors {
+            for dependencies in wanted(sensor, args.dependency.as_deref(), input) {
+                let input = input.resolve(objects, &dependencies)?;
+                let mut walk = walk(sensor, &dependencies, &input, now).map_err(failure)?;
+                walk.live = live.cloned();
+                walks.push(walk);
+            }
         }
-    }
-    if walks.is_empty() {
-        return Err(nothing_listens(
-            &sensors,
-            args.dependency.as_deref(),
-            &input,
-        ));
+        if walks.len() == before {
+            return Err(nothing_listens(&sensors, args.dependency.as_deref(), input));
+        }
     }
     print(&walks, args.format)?;
     Ok(if walks.iter().all(|walk| walk.passed) {
@@ -157,77 +202,6 @@ fn sensors(objects: &[(String, Value)], now: Timestamp) -> Result<Vec<Sensor>, F
     Ok(sensors)
 }
 
-/// What comes in, before it is known to which event.
-enum Source {
-    Request(Request),
-    Event(Input),
-}
-
-impl Source {
-    fn read(args: &ExplainArgs) -> Result<Self, Failure> {
-        let input = &args.input;
-        if let Some(file) = &input.event {
-            if !args.header.is_empty() || args.content_type.is_some() {
-                return Err(Failure::usage(
-                    "--header and --content-type belong to a request; an event has its headers in its data",
-                ));
-            }
-            return Ok(Self::Event(Input::event(&read(file)?)));
-        }
-        let body = match (&input.body, &input.body_file) {
-            (Some(body), _) => body.clone().into_bytes(),
-            (None, Some(file)) => read(file)?,
-            (None, None) => read(Path::new("-"))?,
-        };
-        Request::new(&args.header, args.content_type.as_deref(), body)
-            .map(Self::Request)
-            .map_err(Failure::usage)
-    }
-
-    fn address(&self) -> Option<(&str, &str)> {
-        match self {
-            Self::Request(_) => None,
-            Self::Event(input) => input.address(),
-        }
-    }
-
-    /// The input for one event, taken in as its EventSource says where that is among the objects.
-    fn resolve(
-        &self,
-        objects: &[(String, Value)],
-        dependencies: &[&Dependency],
-    ) -> Result<Input, Failure> {
-        let request = match self {
-            Self::Event(input) => return Ok(input.clone()),
-            Self::Request(request) => request.clone(),
-        };
-        let (Some(first), mut intake) = (dependencies.first(), Intake::default()) else {
-            return Ok(Input::Request(request, Intake::default()));
-        };
-        let source = objects.iter().find(|(_, object)| {
-            is_kind(object, "EventSource") && object["metadata"]["name"] == first.source.as_str()
-        });
-        if let Some((file, object)) = source {
-            let name = format!("{file}: EventSource/{}", first.source);
-            match eventsource::intake(object, &first.event) {
-                Ok(Some(found)) => intake = found,
-                Ok(None) => {
-                    let text = format!(
-                        "{name} has no event {}; name one that it has in the dependency's eventName",
-                        first.event
-                    );
-                    return Err(Failure::usage(text));
-                }
-                Err(reason) if reason.starts_with("eventlab: ") => {
-                    return Err(Failure::environment(format!("{name}: {reason}")));
-                }
-                Err(reason) => return Err(Failure::usage(format!("{name}: {reason}"))),
-            }
-        }
-        Ok(Input::Request(request, intake))
-    }
-}
-
 /// The dependencies to be explained, by the event that reaches them.
 fn wanted<'s>(sensor: &'s Sensor, name: Option<&str>, input: &Source) -> Vec<Vec<&'s Dependency>> {
     if let Some(name) = name {
@@ -278,49 +252,4 @@ fn print(walks: &[Walk], format: Format) -> Result<(), Failure> {
         let _ = out.write_all(text.as_bytes());
     }
     Ok(())
-}
-
-fn is_stdin(file: &Path) -> bool {
-    file == Path::new("-")
-}
-
-fn open(file: &Path) -> Result<Box<dyn std::io::Read>, Failure> {
-    if is_stdin(file) {
-        return Ok(Box::new(std::io::stdin()));
-    }
-    let opened = std::fs::File::open(file)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
-    Ok(Box::new(opened))
-}
-
-fn read(file: &Path) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let mut limited = open(file)?.take(MAX_INPUT + 1);
-    let cannot = |why: String| Failure::usage(format!("cannot read {}: {why}", file.display()));
-    limited
-        .read_to_end(&mut bytes)
-        .map_err(|error| cannot(error.to_string()))?;
-    if bytes.len() as u64 > MAX_INPUT {
-        return Err(cannot(format!("it has more than {MAX_INPUT} bytes")));
-    }
-    Ok(bytes)
-}
-
-/// Answers every line of a file of cases; a line that is no case ends it.
-fn answer_cases(file: &Path) -> Result<Exit, Failure> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let name = file.display();
-    for (place, line) in BufReader::new(open(file)?).lines().enumerate() {
-        let wrong = |why: String| Failure::usage(format!("{name}, line {}: {why}", place + 1));
-        let line = line.map_err(|error| wrong(error.to_string()))?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let answer = cases::answer(&line).map_err(|error| wrong(error.to_string()))?;
-        if writeln!(out, "{answer}").is_err() {
-            return Ok(Exit::Proven);
-        }
-    }
-    let _ = out.flush();
-    Ok(Exit::Proven)
 }

@@ -2,7 +2,14 @@
 //!
 //! From above: [`parse`] and [`format`]. Expressions try some layouts on every text; templates format by them.
 
-use jiff::civil::{Date, DateTime, Time, Weekday};
+#[cfg(test)]
+mod tests;
+mod write;
+
+use jiff::civil::{Date, DateTime, Time};
+
+pub use write::format;
+use write::noon;
 
 /// A moment as it was written: without a zone where none was.
 #[derive(Debug, Clone, PartialEq)]
@@ -195,132 +202,6 @@ fn fraction(rest: &str) -> Option<(Item<'_>, usize)> {
         trimmed: digit == '9',
     };
     (!goes_on).then_some((item, 1 + digits))
-}
-
-fn padded(number: i64, width: usize, padding: Padding) -> String {
-    match padding {
-        Padding::None => number.to_string(),
-        Padding::Zero => format!("{number:0width$}"),
-        Padding::Space => format!("{number:width$}"),
-    }
-}
-
-/// Writes a moment by a layout.
-#[must_use]
-pub fn format(layout: &str, moment: &Moment) -> String {
-    items(layout)
-        .iter()
-        .map(|item| format_item(item, moment))
-        .collect()
-}
-
-fn format_item(item: &Item<'_>, moment: &Moment) -> String {
-    let (date, time) = (moment.datetime.date(), moment.datetime.time());
-    let hour12 = match time.hour() % 12 {
-        0 => 12,
-        hour => hour,
-    };
-    let month = MONTHS
-        .get(usize::try_from(date.month() - 1).unwrap_or(0))
-        .copied()
-        .unwrap_or_default();
-    let weekday = weekday_name(date.weekday());
-    match item {
-        Item::Literal(text) => (*text).to_string(),
-        Item::Year => padded(date.year().into(), 4, Padding::Zero),
-        Item::ShortYear => padded(i64::from(date.year()).rem_euclid(100), 2, Padding::Zero),
-        Item::Month => month.to_string(),
-        Item::ShortMonth => month.chars().take(3).collect(),
-        Item::MonthNumber(padding) => padded(date.month().into(), 2, *padding),
-        Item::Day(padding) => padded(date.day().into(), 2, *padding),
-        Item::YearDay(padding) => padded(date.day_of_year().into(), 3, *padding),
-        Item::Weekday => weekday.to_string(),
-        Item::ShortWeekday => weekday.chars().take(3).collect(),
-        Item::Hour => padded(time.hour().into(), 2, Padding::Zero),
-        Item::Hour12(padding) => padded(hour12.into(), 2, *padding),
-        Item::Minute(padding) => padded(time.minute().into(), 2, *padding),
-        Item::Second(padding) => padded(time.second().into(), 2, *padding),
-        Item::Noon { upper } => noon(time.hour() >= 12, *upper).to_string(),
-        Item::Zone if moment.zone.is_empty() => format_item(&OFFSET, moment),
-        Item::Zone => moment.zone.clone(),
-        Item::Offset {
-            letter,
-            colons,
-            minutes,
-            seconds,
-        } => format_offset(
-            moment.offset.unwrap_or(0),
-            *letter,
-            *colons,
-            (*minutes, *seconds),
-        ),
-        Item::Fraction {
-            separator,
-            digits,
-            trimmed,
-        } => format_fraction(time.subsec_nanosecond(), *separator, *digits, *trimmed),
-    }
-}
-
-const OFFSET: Item<'static> = Item::Offset {
-    letter: false,
-    colons: false,
-    minutes: true,
-    seconds: false,
-};
-
-fn weekday_name(weekday: Weekday) -> &'static str {
-    let index = usize::try_from(weekday.to_sunday_zero_offset()).unwrap_or(0);
-    WEEKDAYS.get(index).copied().unwrap_or_default()
-}
-
-fn noon(after: bool, upper: bool) -> &'static str {
-    match (after, upper) {
-        (true, true) => "PM",
-        (true, false) => "pm",
-        (false, true) => "AM",
-        (false, false) => "am",
-    }
-}
-
-fn format_offset(
-    offset: i32,
-    letter: bool,
-    colons: bool,
-    (minutes, seconds): (bool, bool),
-) -> String {
-    if letter && offset == 0 {
-        return "Z".to_string();
-    }
-    let sign = if offset < 0 { '-' } else { '+' };
-    let (size, colon) = (offset.abs(), if colons { ":" } else { "" });
-    let mut text = format!("{sign}{:02}", size / 3600);
-    if minutes {
-        text.push_str(&format!("{colon}{:02}", size / 60 % 60));
-    }
-    if seconds {
-        text.push_str(&format!("{colon}{:02}", size % 60));
-    }
-    text
-}
-
-fn format_fraction(nanoseconds: i32, separator: char, digits: usize, trimmed: bool) -> String {
-    let all = format!("{nanoseconds:09}");
-    let shown = if digits > 9 {
-        format!("{all:0<digits$}")
-    } else {
-        all[..digits].to_string()
-    };
-    let shown = if trimmed {
-        shown.trim_end_matches('0')
-    } else {
-        &shown
-    };
-    if shown.is_empty() {
-        String::new()
-    } else {
-        format!("{separator}{shown}")
-    }
 }
 
 /// Reads a text by a layout; `None` where Go's `time.Parse` would return an error.
@@ -575,94 +456,4 @@ fn name<'t>(text: &'t str, names: &[&str], cut: Option<usize>) -> Option<(u32, &
         }
     }
     None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn moment(
-        year: i16,
-        month: i8,
-        day: i8,
-        hour: i8,
-        minute: i8,
-        second: i8,
-        nano: i32,
-    ) -> Moment {
-        Moment::utc(DateTime::new(year, month, day, hour, minute, second, nano).unwrap())
-    }
-
-    #[test]
-    fn layouts_show_how_a_moment_is_written() {
-        let sunday = moment(2024, 3, 3, 15, 4, 5, 120_000_000);
-        for (layout, want) in [
-            (
-                "Mon Jan _2 15:04:05 MST 2006",
-                "Sun Mar  3 15:04:05 UTC 2024",
-            ),
-            ("Monday, January 2 2006", "Sunday, March 3 2024"),
-            ("02/01/06 03:04:05.000 PM", "03/03/24 03:04:05.120 PM"),
-            ("2006-01-02T15:04:05.999Z07:00", "2024-03-03T15:04:05.12Z"),
-            (
-                "2006-01-02 15:04:05 -0700 pm",
-                "2024-03-03 15:04:05 +0000 pm",
-            ),
-            (
-                "002|__2|1/2 3:4:5|Janet|_2006",
-                "063| 63|3/3 3:4:5|Janet|_2024",
-            ),
-        ] {
-            assert_eq!(format(layout, &sunday), want, "{layout}");
-        }
-        assert_eq!(sunday.to_go_string(), "2024-03-03 15:04:05.12 +0000 UTC");
-    }
-
-    #[test]
-    fn texts_are_read_as_in_go() {
-        let read = |layout: &str, text: &str| {
-            parse(layout, text).map(|m| (m.datetime.to_string(), m.offset))
-        };
-        assert_eq!(
-            read("2006-01-02", "2024-02-29"),
-            Some(("2024-02-29T00:00:00".to_string(), None))
-        );
-        assert_eq!(read("2006-01-02", "2023-02-29"), None);
-        assert_eq!(read("2006-01-02", "2023-2-9"), None);
-        assert_eq!(
-            read("3:04PM", "12:05AM"),
-            Some(("0000-01-01T00:05:00".to_string(), None))
-        );
-        assert_eq!(
-            read("15:04:05", "01:02:03.5"),
-            Some(("0000-01-01T01:02:03.5".to_string(), None))
-        );
-        let zoned = Some(("2024-01-01T10:00:00".to_string(), Some(-5400)));
-        assert_eq!(
-            read("2006-01-02T15:04:05Z07:00", "2024-01-01T10:00:00-01:30"),
-            zoned
-        );
-        assert_eq!(
-            read("Mon Jan _2 15:04:05 2006", "tue jan  2 03:04:05 2024").map(|r| r.0),
-            Some("2024-01-02T03:04:05".to_string())
-        );
-        assert_eq!(read("2006-01-02", "2024-01-02 "), None);
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_panics(layout in "[A-Za-z0-9 _.:,\\-+éZ]{0,30}", text in "[A-Za-z0-9 _.:,\\-+éZ]{0,30}") {
-            let _ = parse(&layout, &text);
-            let _ = format(&layout, &moment(2024, 1, 2, 3, 4, 5, 6));
-        }
-
-        #[test]
-        fn what_is_written_is_read(seconds in 0i64..4_000_000_000, nano in 0i32..1_000_000_000) {
-            let stamp = jiff::Timestamp::new(seconds, nano).unwrap();
-            let moment = Moment::utc(stamp.to_zoned(jiff::tz::TimeZone::UTC).datetime());
-            let layout = "Mon Jan _2 2006 15:04:05.999999999 Z0700";
-            prop_assert_eq!(parse(layout, &format(layout, &moment)), Some(moment));
-        }
-    }
 }

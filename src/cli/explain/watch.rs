@@ -1,0 +1,58 @@
+//! Explaining again whenever a file changes.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use jiff::Zoned;
+
+use super::super::exit::{Exit, Failure};
+use super::{ExplainArgs, is_stdin, once};
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Time of the last change and length of each file; `None` for one that is not there.
+type Stamp = Vec<Option<(SystemTime, u64)>>;
+
+/// Explains until it is interrupted.
+///
+/// # Errors
+/// Input from stdin, which cannot be read again.
+pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
+    let input = [&args.input.body_file, &args.input.event];
+    let files: Vec<&Path> = args
+        .file
+        .iter()
+        .chain(input.into_iter().flatten())
+        .map(AsRef::as_ref)
+        .collect();
+    if args.input.stdin.is_some() || files.iter().any(|file| is_stdin(file)) {
+        return Err(Failure::usage(
+            "stdin can be read once; --watch needs the Sensor and the body in files",
+        ));
+    }
+    loop {
+        // The stamp comes first: what changes while it is read is read again.
+        let stamp = stamp(&files);
+        match once(args) {
+            Ok(Exit::Proven) => eprintln!("-- {}: passes", clock()),
+            Ok(_) => eprintln!("-- {}: rejected", clock()),
+            Err(failure) => eprintln!("-- {}: {}", clock(), failure.message),
+        }
+        while self::stamp(&files) == stamp {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+fn clock() -> String {
+    Zoned::now().strftime("%H:%M:%S").to_string()
+}
+
+fn stamp(files: &[&Path]) -> Stamp {
+    let one = |file: &&Path| {
+        let metadata = std::fs::metadata(file).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    files.iter().map(one).collect()
+}

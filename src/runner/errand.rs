@@ -1,0 +1,206 @@
+//! One command on the ledger's volume, run as a Workflow of a session's cluster.
+//!
+//! Whoever sits outside of the cluster cannot open the ledger's file, on either cluster: what writes to it runs in a pod,
+//! and goes through the same claim as every run.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DynamicObject, ListParams, LogParams, PostParams};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::acting::{as_ours_each_time, has_ended, phase_of};
+use crate::cluster::{Cluster, Manifest};
+use crate::kinds;
+
+/// Where the volume lies in the pod.
+pub const LEDGER_IN_POD: &str = "/data/ledger.db";
+
+/// An errand is given up after so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ErrandError {
+    #[error("the manifest of the errand does not hold: {0}")]
+    Manifest(String),
+    #[error("`{{{{` in an argument would be replaced by the cluster; leave it out")]
+    Placeholder,
+    #[error("cannot {action}: {source}; a lab's stage `apply` makes the ledger and its accounts")]
+    Api {
+        action: &'static str,
+        #[source]
+        source: Box<kube::Error>,
+    },
+    #[error(
+        "Workflow {0} did not end in time; `kubectl -n eventlab get workflow {0}` says where it stands"
+    )]
+    Late(String),
+    #[error("Workflow {name} ended {phase} without a pod that ran: {message}")]
+    NoPod {
+        name: String,
+        phase: String,
+        message: String,
+    },
+}
+
+/// How an errand ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errand {
+    /// The Workflow that ran it.
+    pub workflow: String,
+    /// What the command printed, both streams.
+    pub output: String,
+    /// Exit code of the command.
+    pub exit_code: i32,
+}
+
+/// Runs `/eventlab` with these arguments in a pod made after `manifest`, a Workflow with one container.
+///
+/// # Errors
+/// [`ErrandError`]; a command that ran and failed is an [`Errand`].
+pub async fn run(
+    cluster: &Cluster,
+    manifest: &str,
+    arguments: &[String],
+) -> Result<Errand, ErrandError> {
+    let object = workflow(manifest, arguments)?;
+    let api: Api<DynamicObject> = Api::namespaced_with(
+        cluster.client().clone(),
+        cluster.namespace(),
+        &kinds::workflow(),
+    );
+    let made = api
+        .create(&PostParams::default(), &object)
+        .await
+        .map_err(failed("make the Workflow"))?;
+    let name = made.metadata.name.unwrap_or_default();
+    let ended = ended(&api, &name).await?;
+    answer(cluster, name, &ended).await
+}
+
+fn failed(action: &'static str) -> impl Fn(kube::Error) -> ErrandError {
+    move |source| ErrandError::Api {
+        action,
+        source: Box::new(source),
+    }
+}
+
+fn workflow(manifest: &str, arguments: &[String]) -> Result<DynamicObject, ErrandError> {
+    if arguments.iter().any(|argument| argument.contains("{{")) {
+        return Err(ErrandError::Placeholder);
+    }
+    let bad = |text: &str| ErrandError::Manifest(text.to_owned());
+    let mut read = Manifest::read("errand", manifest).map_err(|error| bad(&error.to_string()))?;
+    let mut object = read.pop().ok_or_else(|| bad("it is empty"))?.object;
+    let container = object
+        .pointer_mut("/spec/templates/0/container")
+        .and_then(Value::as_object_mut)
+        .ok_or_else(|| bad("it has no container"))?;
+    container.insert("args".to_owned(), json!(arguments));
+    if let Some(metadata) = object.get_mut("metadata") {
+        as_ours_each_time(metadata);
+    }
+    serde_json::from_value(object).map_err(|error| bad(&error.to_string()))
+}
+
+async fn ended(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, ErrandError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let workflow = api.get(name).await.map_err(failed("read the Workflow"))?;
+        if has_ended(phase_of(&workflow)) {
+            return Ok(workflow);
+        }
+        if Instant::now() > until {
+            return Err(ErrandError::Late(name.to_owned()));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Log and exit code of the pod.
+async fn answer(
+    cluster: &Cluster,
+    workflow: String,
+    ended: &DynamicObject,
+) -> Result<Errand, ErrandError> {
+    let pods: Api<Pod> = Api::namespaced(cluster.client().clone(), cluster.namespace());
+    let of_workflow =
+        ListParams::default().labels(&format!("workflows.argoproj.io/workflow={workflow}"));
+    let list = pods
+        .list(&of_workflow)
+        .await
+        .map_err(failed("list the Workflow's pods"))?;
+    let ran = list.items.iter().find_map(|pod| {
+        let name = pod.metadata.name.clone()?;
+        Some((name, exit_code(pod)?))
+    });
+    let Some((pod, exit_code)) = ran else {
+        let text = |pointer: &str| {
+            let value = ended.data.pointer(pointer).and_then(Value::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        return Err(ErrandError::NoPod {
+            name: workflow,
+            phase: text("/status/phase"),
+            message: text("/status/message"),
+        });
+    };
+    let of_main = LogParams {
+        container: Some("main".to_owned()),
+        ..LogParams::default()
+    };
+    let output = pods
+        .logs(&pod, &of_main)
+        .await
+        .map_err(failed("read the pod's log"))?;
+    Ok(Errand {
+        workflow,
+        output,
+        exit_code,
+    })
+}
+
+/// Exit code of the container `main`, once it has ended.
+fn exit_code(pod: &Pod) -> Option<i32> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let main = statuses.iter().find(|status| status.name == "main")?;
+    Some(main.state.as_ref()?.terminated.as_ref()?.exit_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "
+apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata: {name: reconcile}
+spec: {templates: [{name: main, container: {image: i, args: [a]}}]}
+";
+
+    #[test]
+    fn an_errand_keeps_everything_but_its_arguments_and_has_a_name_of_its_own() {
+        let arguments = ["ledger".to_owned(), "verify".to_owned()];
+        let object = workflow(MANIFEST, &arguments).unwrap();
+        assert_eq!(object.metadata.generate_name.as_deref(), Some("reconcile-"));
+        let container = &object.data["spec"]["templates"][0]["container"];
+        assert_eq!(container["args"], json!(["ledger", "verify"]));
+        assert_eq!(container["image"], "i");
+    }
+
+    #[test]
+    fn what_cannot_be_an_errand_is_refused() {
+        let words = |text: &str| vec![text.to_owned()];
+        assert!(matches!(
+            workflow(MANIFEST, &words("{{workflow.name}}")),
+            Err(ErrandError::Placeholder)
+        ));
+        for manifest in ["", "a: 1", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}"] {
+            assert!(workflow(manifest, &words("x")).is_err(), "{manifest}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A list of conditions put together by AND or OR: what `filters.data` and `filters.exprs` have in common.
+//!
+//! Called from `filter` alone; `data` and `expression_filter` are its kinds of conditions.
+
+use super::explain::{ConditionReport, Group, GroupReport, Operator, Outcome, Reason, Recorder};
+use super::filter::Verdict;
+use super::payload::{Content, Payload, Valid};
+
+/// What one condition came to.
+pub(super) trait Settled {
+    /// How it ended; `NotReached` for one that is passed over.
+    fn outcome(&self) -> Outcome;
+    /// Why.
+    fn reason(&self) -> Reason;
+    /// Upstream's text of the error, without its frame.
+    fn error(&self) -> Option<&str>;
+}
+
+/// A condition of a list.
+pub(super) trait Condition {
+    /// What it comes to, with what a report needs.
+    type Judged<'d>: Settled;
+    /// Its group.
+    const GROUP: Group;
+    /// The group's name in upstream's error texts.
+    const NAME: &'static str;
+
+    fn judge<'d>(&self, data: &Valid<'d, '_>) -> Self::Judged<'d>;
+    fn report(&self, judged: &Self::Judged<'_>, decided: bool) -> ConditionReport;
+    fn not_reached(&self) -> ConditionReport;
+}
+
+/// A compiled list.
+#[derive(Debug)]
+pub(super) struct ListGroup<C> {
+    conditions: Vec<C>,
+    operator: Operator,
+}
+
+impl<C: Condition> ListGroup<C> {
+    pub(super) fn new(conditions: Vec<C>, operator: &str) -> Self {
+        Self {
+            conditions,
+            operator: Operator::read(operator),
+        }
+    }
+
+    pub(super) fn judge(&self, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {
+        let verdict = if self.conditions.is_empty() {
+            Verdict::passed(Reason::Match)
+        } else {
+            match payload.content() {
+                Content::Absent => Verdict::passed(Reason::NoData),
+                Content::Invalid => Verdict::error(
+                    Reason::InvalidJson,
+                    format!("{} filter error (event data not valid JSON)", C::NAME),
+                ),
+                Content::Json(data) => self.judge_conditions(&data, recorder),
+            }
+        };
+        recorder.group(|conditions| verdict.report(C::GROUP, self.operator, conditions));
+        verdict
+    }
+
+    pub(super) fn skip(&self, recorder: &mut impl Recorder) {
+        recorder.group(|_| GroupReport::not_reached(C::GROUP, self.operator));
+    }
+
+    fn judge_conditions(&self, data: &Valid<'_, '_>, recorder: &mut impl Recorder) -> Verdict {
+        let mut errors: Vec<String> = Vec::new();
+        let mut first_error = None;
+        for (place, condition) in self.conditions.iter().enumerate() {
+            let judged = condition.judge(data);
+            let decides = match (self.operator, judged.outcome()) {
+                // One that is passed over neither holds nor fails.
+                (_, Outcome::NotReached) => false,
+                (Operator::Or, outcome) => outcome == Outcome::Passed,
+                (Operator::And, outcome) => outcome != Outcome::Passed,
+            };
+            recorder.condition(|| condition.report(&judged, decides));
+            if decides {
+                self.conditions[place + 1..]
+                    .iter()
+                    .for_each(|rest| recorder.condition(|| rest.not_reached()));
+                return deciding::<C>(&judged);
+            }
+            if let Some(error) = judged.error() {
+                first_error.get_or_insert(judged.reason());
+                errors.push(error.to_owned());
+            }
+        }
+        match (self.operator, first_error) {
+            (Operator::And, _) => Verdict::passed(Reason::Match),
+            (Operator::Or, None) => Verdict::failed(Reason::Mismatch),
+            (Operator::Or, Some(reason)) => Verdict::error(
+                reason,
+                format!("{} filter errors [{}]", C::NAME, errors.join(" / ")),
+            ),
+        }
+    }
+}
+
+/// The verdict of the condition that decides.
+fn deciding<C: Condition>(judged: &C::Judged<'_>) -> Verdict {
+    match judged.error() {
+        Some(error) => Verdict::error(
+            judged.reason(),
+            format!("{} filter error ({error})", C::NAME),
+        ),
+        None if judged.outcome() == Outcome::Passed => Verdict::passed(judged.reason()),
+        None => Verdict::failed(judged.reason()),
+    }
+}

@@ -1,0 +1,188 @@
+//! Numbers under every verb that takes them.
+
+use super::{Spec, pad};
+use crate::sensor::number::{format_general, quote};
+
+pub(super) fn print_int(out: &mut Vec<u8>, spec: &Spec, verb: char, value: i64) -> bool {
+    let size = value.unsigned_abs();
+    let (prefix, digits) = match verb {
+        'd' | 'v' => ("", size.to_string()),
+        'b' => ("0b", format!("{size:b}")),
+        'o' => ("0", format!("{size:o}")),
+        'O' => ("0o", format!("{size:o}")),
+        'x' => ("0x", format!("{size:x}")),
+        'X' => ("0X", format!("{size:X}")),
+        'c' => {
+            pad(out, spec, rune(value).to_string().as_bytes());
+            return true;
+        }
+        'q' => {
+            pad(out, spec, quoted_rune(rune(value)).as_bytes());
+            return true;
+        }
+        'U' => {
+            pad(
+                out,
+                &Spec {
+                    zero: false,
+                    ..spec.clone()
+                },
+                format!("U+{value:04X}").as_bytes(),
+            );
+            return true;
+        }
+        _ => return false,
+    };
+    let prefix = if verb == 'O' || (spec.sharp && verb != 'v') {
+        prefix
+    } else {
+        ""
+    };
+    let number = with_sign(spec, value < 0, prefix, &digits);
+    pad(
+        out,
+        &Spec {
+            zero: false,
+            ..spec.clone()
+        },
+        number.as_bytes(),
+    );
+    true
+}
+
+/// Puts sign, prefix and leading zeros before the digits, as precision or zero padding ask for.
+fn with_sign(spec: &Spec, negative: bool, prefix: &str, digits: &str) -> String {
+    if spec.precision == Some(0) && digits == "0" {
+        return String::new();
+    }
+    let sign = match (negative, spec.plus, spec.space) {
+        (true, ..) => "-",
+        (_, true, _) => "+",
+        (_, _, true) => " ",
+        _ => "",
+    };
+    let least = match (spec.precision, spec.width) {
+        (Some(precision), _) => precision,
+        (None, Some(width)) if spec.zero => width.saturating_sub(sign.len()),
+        _ => 0,
+    };
+    let zeros = "0".repeat(least.saturating_sub(digits.len()));
+    format!("{sign}{prefix}{zeros}{digits}")
+}
+
+fn rune(value: i64) -> char {
+    u32::try_from(value)
+        .ok()
+        .and_then(char::from_u32)
+        .unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+fn quoted_rune(c: char) -> String {
+    match c {
+        '\'' => "'\\''".to_string(),
+        '"' => "'\"'".to_string(),
+        c => {
+            let quoted = quote(c.to_string().as_bytes());
+            format!("'{}'", quoted.trim_matches('"'))
+        }
+    }
+}
+
+pub(super) fn print_float(out: &mut Vec<u8>, spec: &Spec, verb: char, value: f64) -> bool {
+    let size = value.abs();
+    let digits = match (verb, spec.precision) {
+        ('v' | 'g' | 'G', None) => format_general(size),
+        ('v' | 'g' | 'G', Some(precision)) => general(size, precision.max(1)),
+        ('e' | 'E', precision) => scientific(size, precision.unwrap_or(6)),
+        ('f' | 'F', precision) => format!("{size:.*}", precision.unwrap_or(6)),
+        _ => return false,
+    };
+    let digits = if matches!(verb, 'E' | 'G') {
+        digits.to_uppercase()
+    } else {
+        digits
+    };
+    if !value.is_finite() {
+        not_finite(out, spec, value);
+        return true;
+    }
+    let number = Spec {
+        precision: None,
+        ..spec.clone()
+    };
+    let signed = with_sign(&number, value.is_sign_negative(), "", &digits);
+    pad(
+        out,
+        &Spec {
+            zero: false,
+            ..number
+        },
+        signed.as_bytes(),
+    );
+    true
+}
+
+fn not_finite(out: &mut Vec<u8>, spec: &Spec, value: f64) {
+    let text = match value {
+        _ if value.is_nan() && spec.plus => "+NaN",
+        _ if value.is_nan() && spec.space => " NaN",
+        _ if value.is_nan() => "NaN",
+        f64::NEG_INFINITY => "-Inf",
+        _ if spec.space && !spec.plus => " Inf",
+        _ => "+Inf",
+    };
+    pad(
+        out,
+        &Spec {
+            zero: false,
+            ..spec.clone()
+        },
+        text.as_bytes(),
+    );
+}
+
+fn scientific(value: f64, precision: usize) -> String {
+    let text = format!("{value:.precision$e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => {
+            let (sign, digits) = match exponent.strip_prefix('-') {
+                Some(digits) => ('-', digits),
+                None => ('+', exponent),
+            };
+            format!("{mantissa}e{sign}{digits:0>2}")
+        }
+        None => text,
+    }
+}
+
+/// The shorter of both notations with that many significant digits, zeros at the end left out.
+fn general(value: f64, precision: usize) -> String {
+    let text = scientific(value, precision - 1);
+    let Some((mantissa, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let exponent: i64 = exponent.parse().unwrap_or(0);
+    let trim = |number: &str| match number.contains('.') {
+        true => number
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_string(),
+        false => number.to_string(),
+    };
+    let mantissa = trim(mantissa);
+    let digits = mantissa.len() - usize::from(mantissa.contains('.'));
+    let point = exponent + 1;
+    let precision = i64::try_from(precision).unwrap_or(i64::MAX);
+    let digits = i64::try_from(digits).unwrap_or(i64::MAX);
+    let limit = if precision > digits && digits >= point {
+        digits
+    } else {
+        precision
+    };
+    if exponent < -4 || exponent >= limit {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{mantissa}e{sign}{:02}", exponent.abs());
+    }
+    let decimals = usize::try_from(precision - point).unwrap_or(0);
+    trim(&format!("{value:.decimals$}"))
+}

@@ -1,0 +1,139 @@
+//! Verbs, flags and wrong verbs as Go prints them.
+
+use super::*;
+use proptest::prelude::*;
+
+fn show(format: &str, arguments: &[Argument<'_>]) -> String {
+    String::from_utf8(print(format.as_bytes(), arguments, 1 << 20).unwrap()).unwrap()
+}
+
+fn int(value: i64) -> Argument<'static> {
+    Argument::Int(value, "int")
+}
+
+fn string(value: &str) -> Argument<'_> {
+    Argument::Text(Cow::Borrowed(value.as_bytes()))
+}
+
+#[test]
+fn verbs_follow_go() {
+    assert_eq!(
+        show(
+            "%d|%5d|%-5d|%05d|%+d|% d",
+            &[int(3), int(3), int(3), int(-3), int(3), int(3)]
+        ),
+        "3|    3|3    |-0003|+3| 3"
+    );
+    assert_eq!(
+        show(
+            "%x %X %#x %o %b %c %q %U",
+            &[
+                int(255),
+                int(255),
+                int(255),
+                int(8),
+                int(5),
+                int(233),
+                int(65),
+                int(233)
+            ]
+        ),
+        "ff FF 0xff 10 101 é 'A' U+00E9"
+    );
+    assert_eq!(
+        show(
+            "%5.2f|%e|%g|%G|%.3g|%.10g",
+            &[
+                Argument::Float(1.234),
+                Argument::Float(1.5),
+                Argument::Float(1e6),
+                Argument::Float(1e-7),
+                Argument::Float(1234.5),
+                Argument::Float(0.1)
+            ]
+        ),
+        " 1.23|1.500000e+00|1e+06|1E-07|1.23e+03|0.1"
+    );
+    assert_eq!(
+        show(
+            "%s|%5s|%-5s|%.2s|%q|%x|%v",
+            &[
+                string("é"),
+                string("é"),
+                string("a"),
+                string("äöü"),
+                string("a\"\n"),
+                string("az"),
+                string("b")
+            ]
+        ),
+        "é|    é|a    |äö|\"a\\\"\\n\"|617a|b"
+    );
+    assert_eq!(
+        show(
+            "%t %v %v %T",
+            &[
+                Argument::Bool(true),
+                Argument::Bool(false),
+                Argument::Nil,
+                Argument::Float(1.0)
+            ]
+        ),
+        "true false <nil> float64"
+    );
+}
+
+#[test]
+fn wrong_verbs_are_told_in_the_text() {
+    assert_eq!(
+        show("%d %s %z", &[Argument::Float(3.0), int(3), string("a")]),
+        "%!d(float64=3) %!s(int=3) %!z(string=a)"
+    );
+    assert_eq!(show("%d %d %", &[int(1)]), "1 %!d(MISSING) %!(NOVERB)");
+    assert_eq!(
+        show("a", &[int(1), string("b")]),
+        "a%!(EXTRA int=1, string=b)"
+    );
+    assert_eq!(
+        show("%[2]d %[1]d %[9]d", &[int(1), int(2)]),
+        "2 1 %!d(BADINDEX)"
+    );
+    assert_eq!(
+        show(
+            "%*d|%-*d|%s",
+            &[int(4), int(1), int(4), int(1), Argument::Nil]
+        ),
+        "   1|1   |%!s(<nil>)"
+    );
+    assert_eq!(
+        show(
+            "%v %f %5.1f",
+            &[
+                Argument::Float(f64::INFINITY),
+                Argument::Float(f64::NAN),
+                Argument::Float(f64::NEG_INFINITY)
+            ]
+        ),
+        "+Inf NaN  -Inf"
+    );
+}
+
+#[test]
+fn long_results_are_refused() {
+    assert_eq!(print(b"%1000000d", &[int(1)], 1000), Err(TooLong));
+    assert_eq!(print(b"%9999999999d", &[int(1)], 1000), Ok(b"1".to_vec()));
+}
+
+proptest! {
+    #[test]
+    fn no_format_panics(format in any::<Vec<u8>>(), n in any::<i64>(), f in any::<f64>(), s in any::<Vec<u8>>()) {
+        let arguments = [int(n), Argument::Float(f), Argument::Text(Cow::Owned(s)), Argument::Nil];
+        let _ = print(&format, &arguments, 1 << 16);
+    }
+
+    #[test]
+    fn no_directive_panics(format in "(%[-+# 0]{0,3}[0-9]{0,3}(\\.[0-9]{0,3})?[a-zA-Z%\\[\\]*]){0,5}", n in any::<i64>(), f in any::<f64>()) {
+        let arguments = [int(n), Argument::Float(f), string("text"), Argument::Float(f), int(n)];
+        let _ = print(format.as_bytes(), &arguments, 1 << 16);
+    }
+}

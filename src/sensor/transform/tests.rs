@@ -1,0 +1,187 @@
+//! Transforms by kind: what they make, what they fail on, what is refused, and that nothing goes on without end.
+
+use serde_json::{Value, json};
+
+use super::{Transform, TransformError};
+use crate::sensor::Event;
+
+fn event(data: &str) -> Event {
+    Event {
+        id: "i".into(),
+        datacontenttype: "text/plain".into(),
+        data: Some(data.as_bytes().to_vec()),
+        ..Event::default()
+    }
+}
+
+fn made(transform: &Value, data: &str) -> Result<String, TransformError> {
+    let transform = Transform::compile(Some(transform))?.unwrap();
+    let event = transform.apply(&event(data))?;
+    assert_eq!(event.datacontenttype, "application/json");
+    Ok(String::from_utf8(event.data.unwrap()).unwrap())
+}
+
+fn jq(program: &str, data: &str) -> Result<String, TransformError> {
+    made(&json!({ "jq": program }), data)
+}
+
+fn lua(script: &str, data: &str) -> Result<String, TransformError> {
+    made(&json!({ "script": script }), data)
+}
+
+const ORDER: &str = r#"{"header":{"X-Kind":["order"]},"body":{"id":"o-1","n":1234567,"f":1.50,"items":[{"sku":"a","qty":2},{"sku":"b","qty":3}],"note":null}}"#;
+
+#[test]
+fn jq_makes_what_gojq_makes() {
+    for (program, wanted) in [
+        (
+            ".body",
+            r#"{"f":1.5,"id":"o-1","items":[{"qty":2,"sku":"a"},{"qty":3,"sku":"b"}],"n":1234567,"note":null}"#,
+        ),
+        (
+            r#".body.id |= "x" | {body: {id: .body.id}}"#,
+            r#"{"body":{"id":"x"}}"#,
+        ),
+        ("{total: (.body.items | map(.qty) | add)}", r#"{"total":5}"#),
+        (
+            "{kind: .header[\"X-Kind\"][0], skus: [.body.items[].sku]}",
+            r#"{"kind":"order","skus":["a","b"]}"#,
+        ),
+        ("{n: \"\\(.body.n)\"}", r#"{"n":"1234567"}"#),
+        ("{cents: (.body.f * 100)}", r#"{"cents":150}"#),
+        (
+            ".body | with_entries(select(.value == null))",
+            r#"{"note":null}"#,
+        ),
+        ("{a: (.nothing // \"none\")}", r#"{"a":"none"}"#),
+        ("{a: 1}, {a: 2}", r#"{"a":1}"#),
+        (
+            ".body.items | sort_by(-.qty) | {first: .[0].sku}",
+            r#"{"first":"b"}"#,
+        ),
+        (".body.items[] | select(.qty > 2)", r#"{"qty":3,"sku":"b"}"#),
+    ] {
+        assert_eq!(jq(program, ORDER).as_deref(), Ok(wanted), "{program}");
+    }
+}
+
+#[test]
+fn jq_fails_where_gojq_fails() {
+    for (program, text) in [
+        (".body.id", "jq transformation output must be a JSON object"),
+        ("empty", "no output available from the jq command execution"),
+        ("{", "cannot be read"),
+        ("{a: $x}", "does not exist"),
+        (".body.id.x", ""),
+    ] {
+        let error = jq(program, ORDER).unwrap_err();
+        assert!(
+            matches!(&error, TransformError::Failed(_)),
+            "{program}: {error}"
+        );
+        assert!(error.to_string().contains(text), "{program}: {error}");
+    }
+    assert!(jq(".", "[1]").is_err());
+    assert!(jq(".", "no json").is_err());
+    assert_eq!(jq(".", "null").as_deref(), Ok("{}"));
+}
+
+#[test]
+fn what_may_go_on_without_end_is_refused_by_name() {
+    for program in [
+        "def f: f; f",
+        "[range(1000000000)]",
+        "reduce .[] as $x (0; . + 1)",
+        "[recurse]",
+        "[repeat(1)]",
+        "until(false; .)",
+        "halt",
+        "input",
+        "env",
+        "$ENV",
+        "label $f | break $f",
+        "{a: (\"x\" * 1000000000)}",
+        "{a: (.a * .b)}",
+        "{a: (\"x\" * 100 * 100 * 100)}",
+        "toyaml",
+    ] {
+        let error = jq(program, ORDER).unwrap_err();
+        assert!(
+            matches!(&error, TransformError::Unsupported(_)),
+            "{program}: {error}"
+        );
+    }
+}
+
+#[test]
+fn deep_and_long_programs_and_events_end() {
+    let deep = format!("{}1{}", "(".repeat(50_000), ")".repeat(50_000));
+    assert!(jq(&deep, ORDER).is_err());
+    let _ = jq(&format!("{}1", "- ".repeat(2_000)), ORDER);
+    let _ = jq(&format!(".{}", "|.".repeat(2_000)), ORDER);
+    let _ = jq(&format!(".{}", "[]?".repeat(1_000)), ORDER);
+    let nested = format!("{{\"a\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
+    assert!(jq(".", &nested).is_err());
+    let many = json!({"a": vec![1; 2_000]}).to_string();
+    let error = jq("{a: [.a[] as $x | .a[] as $y | .a[] as $z | $x]}", &many).unwrap_err();
+    assert!(error.to_string().contains("too many values"), "{error}");
+    assert!(jq("{a: (.a | map(. + 1) | add)}", &many).is_ok());
+}
+
+#[test]
+fn a_script_makes_its_table() {
+    for (script, wanted) in [
+        (
+            "return event",
+            r#"{"body":{"f":1.5,"id":"o-1","items":[{"qty":2,"sku":"a"},{"qty":3,"sku":"b"}],"n":1234567},"header":{"X-Kind":["order"]}}"#,
+        ),
+        (
+            "event.body.id = event.body.id:upper() return event.body",
+            r#"{"f":1.5,"id":"O-1","items":[{"qty":2,"sku":"a"},{"qty":3,"sku":"b"}],"n":1234567}"#,
+        ),
+        (
+            "return {a = {}, b = {1, nil, 3}, [true] = 1}",
+            r#"{"a":{},"b":[1,null,3],"true":1}"#,
+        ),
+        ("return {setmetatable({}, {__is_array = true})}", "[[]]"),
+        ("return {1, 2, x = 3}", "[1,2]"),
+        ("return 5, {a = 1}", r#"{"a":1}"#),
+        ("return {a = '<b>'}", r#"{"a":"\u003cb\u003e"}"#),
+    ] {
+        assert_eq!(lua(script, ORDER).as_deref(), Ok(wanted), "{script}");
+    }
+}
+
+#[test]
+fn a_script_fails_where_upstream_fails() {
+    for (script, text) in [
+        (
+            "return 5",
+            "transformation script output type is not of lua table",
+        ),
+        (
+            "x = 1",
+            "transformation script output type is not of lua table",
+        ),
+        ("return {a = 0/0}", "unsupported value: NaN"),
+        ("return (", "<string>"),
+        ("error('no')", "no"),
+        ("local t = {} t.t = t return t", "nested too deeply"),
+        ("return {[1000000000] = 1, [5000000] = 2}", "too long"),
+        ("while true do end", "too many steps"),
+    ] {
+        let error = lua(script, ORDER).unwrap_err().to_string();
+        assert!(error.contains(text), "{script}: {error}");
+    }
+}
+
+#[test]
+fn jq_counts_before_a_script_and_none_is_none() {
+    assert!(Transform::compile(None).unwrap().is_none());
+    assert!(Transform::compile(Some(&json!({}))).unwrap().is_none());
+    let both = json!({"jq": "{a: 1}", "script": "return {b = 1}"});
+    assert_eq!(made(&both, "{}").as_deref(), Ok(r#"{"a":1}"#));
+    let transform = Transform::compile(Some(&both)).unwrap().unwrap();
+    let without = Event::default();
+    assert_eq!(transform.apply(&without), Ok(without));
+}

@@ -1,0 +1,339 @@
+//! What the learner is asked: predictions, the report, which lab or stage, what to do about a difference, and whether
+//! to start over.
+
+use super::{Choice, Command, Does, Overlay};
+use crate::evidence::Layer;
+use crate::lab::StageKind;
+use crate::session::{Message, Reconcile, State};
+
+fn choose(title: impl Into<String>, preface: Vec<String>, choices: Vec<Choice>) -> Overlay {
+    Overlay::Choose {
+        title: title.into(),
+        preface,
+        choices,
+        selected: 0,
+    }
+}
+
+fn tell(text: impl Into<String>, message: Message) -> Choice {
+    Choice::new(text, Does::Tell(message))
+}
+
+/// Asks before something is done; the first answer is no.
+pub(super) fn confirm(title: &str, preface: Vec<String>, does: Does) -> Overlay {
+    let choices = vec![Choice::new("no", Does::Nothing), Choice::new("yes", does)];
+    choose(title, preface, choices)
+}
+
+/// The first probe without a prediction, or the one after `after`.
+pub(super) fn prediction(state: &State, after: Option<&str>) -> Option<Overlay> {
+    let stage = state.stage()?;
+    let predicted = state
+        .lab()?
+        .stages
+        .iter()
+        .find(|other| Some(&other.name) == stage.predicts.as_ref())?;
+    let given = state
+        .progress_here()
+        .and_then(|lab| lab.predictions.get(&predicted.name));
+    let open = |name: &str| given.is_none_or(|given| !given.contains_key(name));
+    let probe = predicted
+        .probes
+        .iter()
+        .find(|probe| open(&probe.name))
+        .or_else(|| after.is_none().then(|| predicted.probes.first()).flatten())?;
+    let predict = |text: &str, stops_at| {
+        tell(
+            text,
+            Message::Predict {
+                probe: probe.name.clone(),
+                stops_at,
+            },
+        )
+    };
+    let mut choices = vec![predict("no layer: it has its effect", None)];
+    choices.extend(
+        Layer::ALL.map(|layer| predict(&format!("{} stops it", layer.name()), Some(layer))),
+    );
+    let preface = vec![format!("{} {}", probe.method, probe.body)];
+    Some(choose(
+        format!("What becomes of: {}?", probe.title),
+        preface,
+        choices,
+    ))
+}
+
+pub(super) fn report_topics(state: &State) -> Option<Overlay> {
+    state.stage()?.report.as_ref()?;
+    let stage = &state.stage()?.name;
+    let claims = state
+        .progress_here()
+        .map(|lab| lab.claims.as_slice())
+        .unwrap_or_default();
+    let topics = [
+        ("layer", "Which layer stopped it"),
+        ("fact", "Which fact proves it"),
+        ("cause", "What was the cause"),
+        ("not-proven", "What is not proven"),
+    ];
+    let choices = topics
+        .iter()
+        .map(|(topic, question)| {
+            let answered = claims
+                .iter()
+                .any(|claim| claim.topic == *topic && claim.stage == *stage);
+            let word = if answered { "(answered)" } else { "(open)" };
+            Choice::new(
+                format!("{question} {word}"),
+                Does::Answers((*topic).to_owned()),
+            )
+        })
+        .collect();
+    Some(choose("Your report", Vec::new(), choices))
+}
+
+pub(super) fn report_answers(state: &State, topic: &str) -> Option<Overlay> {
+    let task = state.stage()?.report.as_ref()?;
+    let answer = |text: &str, answer: &str| {
+        tell(
+            text,
+            Message::Report {
+                topic: topic.to_owned(),
+                answer: answer.to_owned(),
+            },
+        )
+    };
+    let choices = match topic {
+        "layer" => std::iter::once(answer("no layer: it had its effect", "none"))
+            .chain(Layer::ALL.map(|layer| answer(layer.name(), layer.name())))
+            .collect(),
+        "fact" => state
+            .rows()
+            .iter()
+            .find(|row| row.probe == task.probe)
+            .map(|row| row.facts())
+            .unwrap_or_default()
+            .into_iter()
+            .chain(
+                state
+                    .failed_gate(&task.stage)
+                    .into_iter()
+                    .map(|(_, seq)| seq),
+            )
+            .filter_map(|seq| state.fact(seq))
+            .map(|fact| {
+                answer(
+                    &format!("#{} {}: {}", fact.seq, fact.layer.name(), fact.line),
+                    &fact.seq.to_string(),
+                )
+            })
+            .collect(),
+        "cause" => task
+            .causes
+            .iter()
+            .map(|cause| answer(&cause.text, &cause.text))
+            .collect(),
+        _ => task
+            .not_proven
+            .iter()
+            .map(|point| answer(&point.text, &point.text))
+            .collect(),
+    };
+    Some(choose(format!("Your report: {topic}"), Vec::new(), choices))
+}
+
+/// All labs; choosing one opens its stages.
+pub(super) fn labs(state: &State) -> Overlay {
+    let here = state.lab().map(|lab| lab.name.as_str());
+    let mut selected = 0;
+    let choices = state
+        .labs()
+        .iter()
+        .enumerate()
+        .map(|(index, lab)| {
+            if here == Some(lab.name.as_str()) {
+                selected = index;
+            }
+            let kept = state.progress_of(&lab.name);
+            let passed = kept.map_or(0, |kept| {
+                lab.stages
+                    .iter()
+                    .filter(|stage| kept.passed.contains(&stage.name))
+                    .count()
+            });
+            let word = if kept.is_some_and(|kept| kept.completed) {
+                "completed".to_owned()
+            } else {
+                format!("{passed} of {} stages", lab.stages.len())
+            };
+            let mark = if here == Some(lab.name.as_str()) {
+                ">"
+            } else {
+                " "
+            };
+            Choice::new(
+                format!("{mark} {:<12} {} ({word})", lab.name, lab.summary),
+                Does::Stages(lab.name.clone()),
+            )
+        })
+        .collect();
+    Overlay::Choose {
+        title: "Labs".to_owned(),
+        preface: Vec::new(),
+        choices,
+        selected,
+    }
+}
+
+/// The stages of a lab, or of the present one.
+pub(super) fn stages(state: &State, lab: Option<&str>) -> Option<Overlay> {
+    let here = state.lab().map(|lab| lab.name.as_str());
+    let name = lab.or(here)?;
+    let lab = state.labs().iter().find(|lab| lab.name == name)?;
+    let kept = state.progress_of(name);
+    let mut selected = 0;
+    let choices = lab
+        .stages
+        .iter()
+        .enumerate()
+        .map(|(index, stage)| {
+            let present = here == Some(name) && index == state.stage_index();
+            if present {
+                selected = index;
+            }
+            let mut text = format!(
+                "{} {}/{} {}",
+                if present { ">" } else { " " },
+                index + 1,
+                lab.stages.len(),
+                stage.title
+            );
+            if stage.kind != StageKind::Read {
+                text.push_str(&format!(" [{}]", stage_word(stage.kind)));
+            }
+            let passed = kept.is_some_and(|kept| kept.passed.contains(&stage.name));
+            if passed {
+                text.push_str(" (passed)");
+            }
+            let message = Message::GoTo {
+                lab: lab.name.clone(),
+                stage: index,
+            };
+            tell(text, message)
+        })
+        .collect();
+    let snapshots = kept.is_some_and(|kept| !kept.snapshots.is_empty());
+    let preface = if snapshots {
+        "Objects, bus and ledger return to how they were at the start of the stage. Evidence and working copies stay."
+    } else {
+        "There are no snapshots: what the stages before had applied is applied again. Ledger and bus keep what they have."
+    };
+    Some(Overlay::Choose {
+        title: format!("Go to a stage of {name}"),
+        preface: vec![preface.to_owned()],
+        choices,
+        selected,
+    })
+}
+
+/// The word of a stage's kind.
+#[must_use]
+pub fn stage_word(kind: StageKind) -> &'static str {
+    match kind {
+        StageKind::Read => "read",
+        StageKind::Apply => "apply",
+        StageKind::Gate => "gate",
+        StageKind::Predict => "predict",
+        StageKind::Send => "send",
+        StageKind::Fix => "fix",
+        StageKind::Report => "report",
+        StageKind::Debrief => "debrief",
+    }
+}
+
+/// What to do about a cluster that is not as the session left it.
+pub(super) fn reconcile(state: &State) -> Overlay {
+    let choices = vec![
+        tell(
+            "adopt: go on with the cluster as it is",
+            Message::Reconcile(Reconcile::Adopt),
+        ),
+        tell(
+            "re-apply what this lab had applied, as a new attempt",
+            Message::Reconcile(Reconcile::Reapply),
+        ),
+        tell(
+            "reset: start the lab over",
+            Message::Reconcile(Reconcile::Reset),
+        ),
+    ];
+    let preface = state
+        .drift()
+        .iter()
+        .map(|line| format!("- {line}"))
+        .collect();
+    choose(
+        "The cluster is not as this session left it",
+        preface,
+        choices,
+    )
+}
+
+/// Whether to start the lab over, with what that restores and what it leaves.
+pub(super) fn reset(state: &State) -> Overlay {
+    let name = state.lab().map(|lab| lab.name.clone()).unwrap_or_default();
+    let reset = state.reset_plan(&name);
+    let restored = reset.restores.iter().map(|text| format!("restores {text}"));
+    let left = reset.leaves.iter().map(|text| format!("leaves {text}"));
+    confirm(
+        &format!("Start {name} over?"),
+        restored.chain(left).collect(),
+        Does::Tell(Message::Reset),
+    )
+}
+
+/// What the learner may do about a working copy that cannot be read: line and column in place.
+#[must_use]
+pub fn unreadable(manifest: &str, text: &str, error: &str, line: Option<usize>) -> Overlay {
+    let mut preface = vec![error.to_owned()];
+    if let Some(line) = line {
+        let first = line.saturating_sub(3).max(1);
+        for (index, content) in text.lines().enumerate().skip(first - 1).take(5) {
+            let number = index + 1;
+            let mark = if number == line { ">" } else { " " };
+            preface.push(format!("{mark}{number:>4} {content}"));
+        }
+    }
+    let edit = |command: fn(String, Option<usize>) -> Command| {
+        Does::Command(Box::new(command(manifest.to_owned(), line)))
+    };
+    let choices = vec![
+        Choice::new(
+            "correct it here",
+            edit(|manifest, line| Command::EditHere { manifest, line }),
+        ),
+        Choice::new(
+            "correct it in $EDITOR",
+            edit(|manifest, line| Command::Edit { manifest, line }),
+        ),
+        Choice::new("later; nothing is applied", Does::Nothing),
+    ];
+    choose(format!("{manifest} cannot be applied"), preface, choices)
+}
+
+/// What an edited filter would judge otherwise, before it is applied.
+#[must_use]
+pub fn before_applying(manifest: &str, lines: Vec<String>, next: &str) -> Overlay {
+    let choices = vec![
+        Choice::new(format!("apply it: {next}"), Does::Tell(Message::Next)),
+        Choice::new(
+            "edit it again here",
+            Does::Command(Box::new(Command::EditHere {
+                manifest: manifest.to_owned(),
+                line: None,
+            })),
+        ),
+        Choice::new("later", Does::Nothing),
+    ];
+    choose("Before it is applied", lines, choices)
+}

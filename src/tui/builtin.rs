@@ -1,0 +1,224 @@
+//! The built-in editor, for terminals without another and for a quick correction.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+use ratatui_textarea::{CursorMove, TextArea};
+
+use super::app::{App, Command};
+use super::manifest;
+use super::markdown::cut;
+use super::theme::Theme;
+
+/// A working copy under the built-in editor.
+pub struct BuiltIn {
+    pub manifest: String,
+    area: TextArea<'static>,
+    saved: String,
+    /// What is wrong with the text, checked when it was saved.
+    error: Option<String>,
+    /// Esc was pressed once with unsaved changes.
+    leaving: bool,
+}
+
+impl BuiltIn {
+    /// Opens a text at a line (from 1).
+    #[must_use]
+    pub fn new(manifest: &str, text: &str, line: Option<usize>, theme: Theme) -> Self {
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let mut area = TextArea::new(lines);
+        area.set_tab_length(2);
+        area.set_line_number_style(theme.dim());
+        area.set_cursor_line_style(ratatui::style::Style::new());
+        area.set_cursor_style(theme.selected());
+        let mut editor = Self {
+            manifest: manifest.to_owned(),
+            area,
+            saved: String::new(),
+            error: None,
+            leaving: false,
+        };
+        editor.saved = editor.text();
+        if let Some(line) = line {
+            editor.go_to(line);
+            editor.check();
+        }
+        editor
+    }
+
+    fn go_to(&mut self, line: usize) {
+        let row = u16::try_from(line.saturating_sub(1)).unwrap_or(u16::MAX);
+        self.area.move_cursor(CursorMove::Jump(row, 0));
+    }
+
+    /// What it holds; the last line ends.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = self.area.lines().join("\n");
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Inserts what was pasted.
+    pub fn paste(&mut self, text: &str) {
+        self.leaving = false;
+        self.area.insert_str(text);
+    }
+
+    fn check(&mut self) {
+        self.error = match manifest::check(&self.manifest, &self.text()) {
+            Ok(_) => None,
+            Err((error, line)) => {
+                if let Some(line) = line {
+                    self.go_to(line);
+                }
+                Some(error)
+            }
+        };
+    }
+
+    /// Draws it over everything.
+    pub fn draw(&self, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
+        let (head, foot) = (
+            Rect { height: 1, ..area },
+            Rect {
+                y: area.bottom().saturating_sub(1),
+                height: 1,
+                ..area
+            },
+        );
+        let body = Rect {
+            y: area.y + 1,
+            height: area.height.saturating_sub(2),
+            ..area
+        };
+        let width = usize::from(area.width);
+        let changed = if self.text() == self.saved {
+            ""
+        } else {
+            " (not saved)"
+        };
+        let title = cut(&theme.text(&format!("{}{changed}", self.manifest)), width);
+        frame.render_widget(
+            Paragraph::new(Line::from(Span::styled(title, theme.strong()))),
+            head,
+        );
+        frame.render_widget(&self.area, body);
+        let place = self.area.cursor();
+        let (text, style) = match (&self.error, self.leaving) {
+            (_, true) => (
+                "not saved: Esc again leaves without saving, Ctrl-S saves".to_owned(),
+                theme.strong(),
+            ),
+            (Some(error), _) => (error.clone(), theme.strong()),
+            (None, _) => (
+                format!(
+                    "line {}, column {}   Ctrl-S save   Esc leave   Ctrl-U undo   Ctrl-R redo",
+                    place.0 + 1,
+                    place.1 + 1
+                ),
+                theme.dim(),
+            ),
+        };
+        let text = cut(&theme.text(&text), width);
+        frame.render_widget(Paragraph::new(Line::from(Span::styled(text, style))), foot);
+    }
+}
+
+impl App {
+    /// A key of the built-in editor.
+    pub(super) fn editor_key(&mut self, event: KeyEvent) -> Option<Command> {
+        let editor = self.editor.as_mut()?;
+        let control = event.modifiers.contains(KeyModifiers::CONTROL);
+        match event.code {
+            KeyCode::Char('s') if control => {
+                editor.leaving = false;
+                let text = editor.text();
+                editor.check();
+                editor.saved.clone_from(&text);
+                let manifest = editor.manifest.clone();
+                if editor.error.is_none() {
+                    self.editor = None;
+                }
+                Some(Command::Save { manifest, text })
+            }
+            KeyCode::Esc if editor.leaving || editor.text() == editor.saved => {
+                self.editor = None;
+                self.touch();
+                None
+            }
+            KeyCode::Esc => {
+                editor.leaving = true;
+                None
+            }
+            _ => {
+                editor.leaving = false;
+                editor.area.input(event);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) -> Option<Command> {
+        app.editor_key(KeyEvent::new(code, modifiers))
+    }
+
+    fn app(text: &str) -> App {
+        let theme = Theme::new(false, false);
+        let mut app = App::new(theme);
+        app.editor = Some(BuiltIn::new("a/sensor.yaml", text, None, theme));
+        app
+    }
+
+    const GOOD: &str = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n";
+
+    #[test]
+    fn a_good_text_is_saved_and_left() {
+        let mut app = app(GOOD);
+        press(&mut app, KeyCode::Char('#'), KeyModifiers::NONE);
+        let saved = press(&mut app, KeyCode::Char('s'), KeyModifiers::CONTROL);
+        let Some(Command::Save { text, .. }) = saved else {
+            panic!("{saved:?}")
+        };
+        assert_eq!(
+            text,
+            format!("#{GOOD}").replace("#apiVersion: v1\n", "#apiVersion: v1\n")
+        );
+        assert!(
+            app.editor.is_some(),
+            "without apiVersion it cannot be applied: it stays open"
+        );
+    }
+
+    #[test]
+    fn an_error_keeps_it_open_at_its_line() {
+        let mut app = app("apiVersion: v1\nkind: a: b\n");
+        press(&mut app, KeyCode::Char('s'), KeyModifiers::CONTROL);
+        let editor = app.editor.as_ref().unwrap();
+        assert!(
+            editor.error.as_ref().unwrap().contains("line 2"),
+            "{:?}",
+            editor.error
+        );
+        assert_eq!(editor.area.cursor().0, 1);
+    }
+
+    #[test]
+    fn what_is_not_saved_is_not_lost_by_one_key() {
+        let mut app = app(GOOD);
+        press(&mut app, KeyCode::Char('x'), KeyModifiers::NONE);
+        press(&mut app, KeyCode::Esc, KeyModifiers::NONE);
+        assert!(app.editor.is_some());
+        press(&mut app, KeyCode::Esc, KeyModifiers::NONE);
+        assert!(app.editor.is_none());
+    }
+}

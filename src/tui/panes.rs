@@ -1,0 +1,489 @@
+//! Lines of the panes: evidence, logs, manifest, ledger, counters, access, gate, report.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::app::{App, Pane};
+use super::look::Table;
+use super::markdown::{self, cut};
+use crate::evidence::access::reviewed;
+use crate::evidence::{CellState, Fact, Observation, Right, Row, Scope, counters};
+use crate::session::State;
+
+/// Points in time of the chart of the counters, at most.
+const POINTS: usize = 48;
+/// The widest that a column of a table becomes.
+const COLUMN: usize = 40;
+
+/// One line of a pane, and what stands behind it.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    pub line: Line<'static>,
+    /// The fact that it shows, by `seq`.
+    pub fact: Option<u64>,
+    /// The command that shows the same in the field.
+    pub command: Option<String>,
+}
+
+impl Shown {
+    fn plain(text: impl Into<String>, style: Style) -> Self {
+        Self::of(Line::from(Span::styled(text.into(), style)))
+    }
+
+    fn of(line: Line<'static>) -> Self {
+        Self {
+            line,
+            ..Self::default()
+        }
+    }
+}
+
+/// What the rows of the probe table are called.
+#[must_use]
+pub fn row_names(rows: &[Row], state: &State) -> Vec<String> {
+    rows.iter().map(|row| row_name(row, state)).collect()
+}
+
+fn row_name(row: &Row, state: &State) -> String {
+    let titles = state
+        .lab()
+        .into_iter()
+        .flat_map(|lab| &lab.stages)
+        .flat_map(|stage| &stage.probes);
+    let here = state.stage().into_iter().flat_map(|stage| &stage.probes);
+    let title = here
+        .chain(titles)
+        .find(|probe| probe.name == row.probe)
+        .map(|probe| probe.title.clone());
+    title.unwrap_or_else(|| {
+        if row.probe == crate::evidence::table::YOURS {
+            "yours (curl)".to_owned()
+        } else {
+            row.probe.clone()
+        }
+    })
+}
+
+/// Places of the facts that pass the evidence pane's filters.
+#[must_use]
+pub fn filtered(state: &State, app: &App) -> Vec<usize> {
+    let passes = |fact: &Fact| {
+        let layer = app.by_layer.is_none_or(|layer| fact.layer == layer);
+        let probe = app
+            .by_probe
+            .as_deref()
+            .is_none_or(|probe| fact.probe.as_deref() == Some(probe));
+        layer && probe
+    };
+    let facts = state.facts().iter().enumerate();
+    facts
+        .filter(|(_, fact)| passes(fact))
+        .map(|(place, _)| place)
+        .collect()
+}
+
+/// One fact in one line.
+#[must_use]
+pub fn fact_text(fact: &Fact) -> String {
+    let probe = fact.probe.as_deref().unwrap_or("-");
+    format!(
+        "#{} a{} {} {} [{}] {}",
+        fact.seq,
+        fact.attempt,
+        probe,
+        fact.layer.name(),
+        fact.source,
+        fact.line
+    )
+}
+
+/// One line of the logs as it is shown.
+#[must_use]
+pub fn log_text(app: &App, place: usize) -> Option<String> {
+    let (instance, text) = app.logs.line(app.source, place)?;
+    let text = app.theme.text(&text);
+    Some(match app.source {
+        Some(_) => text,
+        None => format!("{} {text}", instance.pod),
+    })
+}
+
+/// Rows of the screen that a wrapped line of the logs takes.
+#[must_use]
+pub fn wrapped_rows(app: &App, place: usize, width: usize) -> usize {
+    log_text(app, place).map_or(1, |text| text.width().div_ceil(width.max(1)).max(1))
+}
+
+/// What stands beside the names of the panes.
+#[must_use]
+pub fn remark(app: &App) -> String {
+    match app.pane {
+        Pane::Evidence => {
+            let mut parts = Vec::new();
+            if let Some(probe) = &app.by_probe {
+                parts.push(format!("only {probe} (f: all)"));
+            }
+            if let Some(layer) = app.by_layer {
+                parts.push(format!("only {layer} (F: next)"));
+            }
+            parts.join(", ")
+        }
+        Pane::Logs => {
+            let source = match app.source.and_then(|at| app.logs.sources().nth(at)) {
+                Some(instance) => format!(
+                    "{}/{} life {}",
+                    instance.pod, instance.container, instance.instance
+                ),
+                None => "all pods ([ ] choose)".to_owned(),
+            };
+            let place = if app.cursor().follow {
+                "following".to_owned()
+            } else {
+                format!("line {} of {}", app.cursor().at + 1, app.pane_length())
+            };
+            let remark = app.logs.remark().unwrap_or_default();
+            format!("{source}, {place} {remark}")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Lines of the present pane, where it is neither the evidence nor the logs.
+#[must_use]
+pub fn block(state: &State, app: &App, width: u16) -> Vec<Shown> {
+    match app.pane {
+        Pane::Evidence | Pane::Logs => Vec::new(),
+        Pane::Manifest => {
+            let lines = app.manifest.lines(app.compare, app.theme);
+            if lines.is_empty() {
+                return vec![Shown::plain("this stage has no manifest", app.theme.dim())];
+            }
+            lines.into_iter().map(Shown::of).collect()
+        }
+        Pane::Ledger => ledger(state, app),
+        Pane::Counters => counted(state, app, usize::from(width)),
+        Pane::Access => access(state, app),
+        Pane::Gate => gate(state, app),
+        Pane::Report => report(app, width),
+    }
+}
+
+/// The ledger's own tables where they were read, and the rows that were seen as facts.
+fn ledger(state: &State, app: &App) -> Vec<Shown> {
+    let mut lines = Vec::new();
+    match &app.tables {
+        None => lines.push(Shown::plain("reading the ledger …", app.theme.dim())),
+        Some(Err(error)) => lines.push(Shown::plain(app.theme.text(error), app.theme.dim())),
+        Some(Ok(tables)) => {
+            for table in tables {
+                lines.extend(rows_of(table, app));
+            }
+        }
+    }
+    let seen = state.facts().iter().filter(|fact| {
+        matches!(
+            fact.observation,
+            Observation::LedgerAttempt { .. }
+                | Observation::LedgerEffect { .. }
+                | Observation::DestinationRecord { .. }
+                | Observation::ClaimChanged { .. }
+                | Observation::OrderState { .. }
+                | Observation::NoEffect
+        )
+    });
+    lines.push(Shown::plain(
+        "rows that this lab has seen as facts",
+        app.theme.strong(),
+    ));
+    let before = lines.len();
+    lines.extend(seen.map(|fact| Shown {
+        line: Line::from(app.theme.text(&fact_text(fact))),
+        fact: Some(fact.seq),
+        command: None,
+    }));
+    if lines.len() == before {
+        lines.push(Shown::plain("none yet", app.theme.dim()));
+    }
+    lines
+}
+
+fn rows_of(table: &Table, app: &App) -> Vec<Shown> {
+    let theme = app.theme;
+    let with_command = |line: Line<'static>| Shown {
+        line,
+        fact: None,
+        command: Some(table.command.clone()),
+    };
+    let mut lines = vec![with_command(Line::from(Span::styled(
+        format!("{} ({})", table.title, table.rows.len()),
+        theme.strong(),
+    )))];
+    if let Some(remark) = &table.remark {
+        lines.push(with_command(Line::from(Span::styled(
+            theme.text(remark),
+            theme.dim(),
+        ))));
+    }
+    if table.rows.is_empty() {
+        return lines;
+    }
+    let widths: Vec<usize> = table
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(place, name)| {
+            let cells = table.rows.iter().filter_map(|row| row.get(place));
+            cells
+                .map(|cell| cell.width())
+                .max()
+                .unwrap_or(0)
+                .max(name.width())
+                .min(COLUMN)
+        })
+        .collect();
+    let line = |cells: &[String]| -> String {
+        let padded = widths.iter().enumerate().map(|(place, width)| {
+            let cell = cells.get(place).map(String::as_str).unwrap_or_default();
+            let cell = cut(&theme.text(cell), *width);
+            format!("{cell}{}  ", " ".repeat(width.saturating_sub(cell.width())))
+        });
+        padded.collect::<String>().trim_end().to_owned()
+    };
+    lines.push(with_command(Line::from(Span::styled(
+        line(&table.columns),
+        theme.dim(),
+    ))));
+    lines.extend(
+        table
+            .rows
+            .iter()
+            .map(|row| with_command(Line::from(line(row)))),
+    );
+    lines
+}
+
+/// The attempt whose rows are shown.
+fn shown_attempt(state: &State, app: &App) -> u32 {
+    app.scene
+        .rows
+        .iter()
+        .flat_map(Row::facts)
+        .find_map(|seq| state.fact(seq))
+        .map_or_else(|| state.attempt(), |fact| fact.attempt)
+}
+
+/// The verification matrix, where the lab is one; then the chart.
+fn counted(state: &State, app: &App, width: usize) -> Vec<Shown> {
+    let matrix = state
+        .lab()
+        .and_then(|lab| state.matrix_of(&lab.name))
+        .map(|lines| crate::report::matrix::text(&lines))
+        .unwrap_or_default();
+    let mut lines: Vec<Shown> = matrix
+        .lines()
+        .map(|line| Shown::plain(app.theme.text(line), Style::new()))
+        .collect();
+    lines.extend(chart(state, app, width));
+    lines
+}
+
+/// The four counters over the time of the attempt, all on one scale.
+fn chart(state: &State, app: &App, width: usize) -> Vec<Shown> {
+    let theme = app.theme;
+    let attempt = shown_attempt(state, app);
+    let Some(lab) = state.lab() else {
+        return Vec::new();
+    };
+    let facts: Vec<Fact> = state
+        .facts()
+        .iter()
+        .filter(|fact| fact.counts_in(&lab.name, attempt))
+        .cloned()
+        .collect();
+    let (Some(first), Some(last)) = (
+        facts.iter().map(|fact| fact.time).min(),
+        facts.iter().map(|fact| fact.time).max(),
+    ) else {
+        return vec![Shown::plain(
+            "nothing was counted in this attempt yet",
+            theme.dim(),
+        )];
+    };
+    let span = last.duration_since(first).as_secs_f64().max(0.001);
+    let points = POINTS.min(width.saturating_sub(20)).max(2);
+    let scope = Scope {
+        lab: &lab.name,
+        attempt,
+        settled: true,
+    };
+    let series: Vec<[u64; 4]> = (1..=points)
+        .map(|point| {
+            let share = point as f64 / points as f64;
+            let until: Vec<Fact> = facts
+                .iter()
+                .filter(|fact| fact.time.duration_since(first).as_secs_f64() <= span * share)
+                .cloned()
+                .collect();
+            let counted = counters(&until, scope);
+            [
+                counted.intakes,
+                counted.approved,
+                counted.completed,
+                counted.effects,
+            ]
+        })
+        .collect();
+    let most = series.iter().flatten().copied().max().unwrap_or(0).max(1);
+    let mut lines = vec![Shown::plain(
+        format!("attempt {attempt}, {span:.1} s; a full column is {most}"),
+        theme.dim(),
+    )];
+    for (place, name) in ["intakes", "approved", "completed", "effects"]
+        .into_iter()
+        .enumerate()
+    {
+        let columns: String = series
+            .iter()
+            .map(|point| {
+                let eighth = (point[place] * 8).div_ceil(most);
+                theme.column(usize::try_from(eighth).unwrap_or(8))
+            })
+            .collect();
+        let now = series.last().map_or(0, |point| point[place]);
+        lines.push(Shown::plain(
+            format!("{name:<10}{now:>5}  {columns}"),
+            theme.cell(CellState::Yes),
+        ));
+    }
+    lines.push(Shown::plain(
+        "Equal counters say nothing about which events they counted.",
+        theme.dim(),
+    ));
+    lines
+}
+
+/// What the API server answered about rights, and what the stage expects of them.
+fn access(state: &State, app: &App) -> Vec<Shown> {
+    let theme = app.theme;
+    let mut latest: Vec<(Right, &Fact)> = Vec::new();
+    for fact in state.facts() {
+        if let Some(right) = reviewed(&fact.observation) {
+            latest.retain(|(known, _)| *known != right);
+            latest.push((right, fact));
+        }
+    }
+    let expected = |right: &Right| {
+        state
+            .stage()
+            .into_iter()
+            .flat_map(|stage| &stage.access)
+            .map(|check| check.expectation())
+            .find(|expectation| expectation.right == *right)
+            .map(|expectation| expectation.allowed)
+    };
+    let mut open: Vec<Right> = state
+        .stage()
+        .into_iter()
+        .flat_map(|stage| &stage.access)
+        .map(|check| check.expectation().right)
+        .collect();
+    open.retain(|right| !latest.iter().any(|(known, _)| known == right));
+    if latest.is_empty() && open.is_empty() {
+        return vec![Shown::plain(
+            "no right was asked for in this lab yet",
+            theme.dim(),
+        )];
+    }
+    latest.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let head = format!(
+        "{:<6} {:<9} {:<20} {:<8} {:<40} attempt",
+        "layer", "allowed", "account", "verb", "resource"
+    );
+    let mut lines = vec![Shown::plain(head, theme.dim())];
+    lines.extend(latest.into_iter().map(|(right, fact)| {
+        let allowed = matches!(fact.observation, Observation::Access { allowed: true, .. });
+        let (state, word) = if allowed {
+            (CellState::Yes, "yes")
+        } else {
+            (CellState::No, "no")
+        };
+        let wanted = match expected(&right) {
+            Some(wanted) if wanted == allowed => ", as it should be",
+            Some(true) => ", and is needed",
+            Some(false) => ", and is too much",
+            None => "",
+        };
+        let text = format!(
+            "{:<6} {} {:<7} {:<20} {:<8} {:<40} a{}{wanted}",
+            right.layer().name(),
+            theme.mark(state),
+            word,
+            right.account,
+            right.verb,
+            right.resource_in_group(),
+            fact.attempt
+        );
+        Shown {
+            line: Line::from(Span::styled(theme.text(&text), theme.cell(state))),
+            fact: Some(fact.seq),
+            command: None,
+        }
+    }));
+    lines.extend(open.into_iter().map(|right| {
+        let text = format!(
+            "{:<6} {:<9} {:<20} {:<8} {:<40} not asked yet",
+            right.layer().name(),
+            "?",
+            right.account,
+            right.verb,
+            right.resource_in_group()
+        );
+        Shown::plain(theme.text(&text), theme.dim())
+    }));
+    lines
+}
+
+fn gate(state: &State, app: &App) -> Vec<Shown> {
+    let theme = app.theme;
+    let report = state.gate();
+    if report.conditions.is_empty() {
+        return vec![Shown::plain(
+            "the gate was not looked at in this stage",
+            theme.dim(),
+        )];
+    }
+    let lines = report.conditions.iter().map(|condition| {
+        let (word, cell) = if condition.holds {
+            ("holds", CellState::Yes)
+        } else {
+            ("waits", CellState::No)
+        };
+        let seconds = condition
+            .since
+            .filter(|_| !condition.holds)
+            .map(|since| {
+                let waited = state.now().duration_since(since).as_secs_f64().max(0.0);
+                format!(" {waited:.0} s")
+            })
+            .unwrap_or_default();
+        let text = format!("{word}{seconds} {}: {}", condition.name, condition.detail);
+        Shown {
+            line: Line::from(Span::styled(theme.text(&text), theme.cell(cell))),
+            fact: None,
+            command: Some(condition.command.clone()),
+        }
+    });
+    lines.collect()
+}
+
+fn report(app: &App, width: u16) -> Vec<Shown> {
+    match &app.report {
+        None => vec![Shown::plain("reading the journal …", app.theme.dim())],
+        Some(Err(error)) => vec![Shown::plain(app.theme.text(error), app.theme.dim())],
+        Some(Ok(text)) => markdown::render(text, width, app.theme)
+            .into_iter()
+            .map(Shown::of)
+            .collect(),
+    }
+}

@@ -1,0 +1,242 @@
+//! The stage's text, with where the stage stands above it.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::heading;
+use crate::evidence::{Layer, Outcome};
+use crate::lab::Stage;
+use crate::session::{StagePhase, State};
+use crate::tui::app::{App, Area};
+use crate::tui::markdown;
+
+/// Draws the lines that are in view; the last row says how many are below.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
+    if area.height == 0 {
+        return;
+    }
+    let lines = &app.scene.text;
+    let height = usize::from(area.height);
+    let start = app.text.top.min(lines.len().saturating_sub(height));
+    let end = (start + height).min(lines.len());
+    let mut shown: Vec<Line<'_>> = lines
+        .get(start..end)
+        .unwrap_or_default()
+        .iter()
+        .map(|line| marked(line, app))
+        .collect();
+    if start == 0
+        && let Some(title) = shown.first_mut()
+    {
+        *title = title.clone().style(heading(app, Area::Text));
+    }
+    let below = lines.len() - end;
+    if below > 0
+        && height > 1
+        && let Some(last) = shown.last_mut()
+    {
+        *last = Line::from(Span::styled(
+            format!("{} more lines (PgDn)", below + 1),
+            app.theme.dim(),
+        ));
+    }
+    frame.render_widget(Paragraph::new(shown), area);
+}
+
+/// A line that a search has found is marked.
+fn marked<'a>(line: &'a Line<'static>, app: &App) -> Line<'a> {
+    if !app.needle.is_empty() && app.needle.is_in(&line.to_string()) {
+        line.clone().patch_style(app.theme.found())
+    } else {
+        line.clone()
+    }
+}
+
+/// Where the stage stands comes first, its text below, then hints, debrief and links.
+#[must_use]
+pub fn text_lines(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
+    let theme = app.theme;
+    let Some(stage) = state.stage() else {
+        return vec![Line::from("There are no labs.")];
+    };
+    let mut lines = vec![Line::from(Span::raw(theme.text(&stage.title)))];
+    lines.extend(standing(state, app, width));
+    lines.extend(markdown::render(&stage.text, width, theme));
+    for (index, hint) in state.hints().iter().enumerate() {
+        lines.push(Line::default());
+        lines.extend(markdown::render(
+            &format!("**Hint {}.** {hint}", index + 1),
+            width,
+            theme,
+        ));
+    }
+    if !stage.debrief.is_empty() {
+        lines.push(Line::default());
+        lines.extend(markdown::render(&debrief(stage, width), width, theme));
+    }
+    lines.extend(ends(state, app, width));
+    lines
+}
+
+/// Links at the lab's last stage, and what is not reproduced at its first.
+fn ends(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
+    let Some(lab) = state.lab() else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    if state.stage_index() + 1 == lab.stages.len() && !lab.links.is_empty() {
+        let links: String = lab
+            .links
+            .iter()
+            .map(|link| format!("- {}: {}\n", link.title, link.url))
+            .collect();
+        lines.push(Line::default());
+        lines.extend(markdown::render(&links, width, app.theme));
+    }
+    if state.stage_index() == 0 && !lab.not_reproduced.is_empty() {
+        let notes: String = lab
+            .not_reproduced
+            .iter()
+            .map(|note| format!("- {note}\n"))
+            .collect();
+        lines.push(Line::default());
+        lines.extend(markdown::render(
+            &format!("Not reproduced by the embedded cluster:\n\n{notes}"),
+            width,
+            app.theme,
+        ));
+    }
+    lines
+}
+
+/// The debrief as a table where there is room, else as a list.
+fn debrief(stage: &Stage, width: u16) -> String {
+    if width < 90 {
+        return stage
+            .debrief
+            .iter()
+            .map(|row| {
+                format!(
+                    "- **{}**: {}. Line: {}. Not proven: {}. It would be proven by {}.\n",
+                    row.layer.name(),
+                    row.observed,
+                    row.line,
+                    row.not_proven,
+                    row.would_prove
+                )
+            })
+            .collect();
+    }
+    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+    let rows: String = stage
+        .debrief
+        .iter()
+        .map(|row| {
+            format!(
+                "| {} | {} | {} | {} | {} |\n",
+                row.layer.name(),
+                cell(&row.observed),
+                cell(&row.line),
+                cell(&row.not_proven),
+                cell(&row.would_prove)
+            )
+        })
+        .collect();
+    format!(
+        "| layer | observed | line | not proven | would be proven by |\n|---|---|---|---|---|\n{rows}"
+    )
+}
+
+/// What failed, what is unproven, which layer stopped what: in words, above everything else.
+fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
+    let theme = app.theme;
+    let mut texts: Vec<(String, Style)> = Vec::new();
+    match state.phase() {
+        StagePhase::Failed { failures } => texts.extend(failures.iter().map(|failure| {
+            (
+                format!("refuted: {}", failure.text),
+                theme.outcome(Outcome::Refuted).1,
+            )
+        })),
+        StagePhase::Unproven { reasons } => texts.extend(reasons.iter().map(|reason| {
+            let word = if reason.environment {
+                "could not look"
+            } else {
+                "unproven"
+            };
+            (
+                format!("{word}: {}", reason.text),
+                theme.outcome(Outcome::Unproven).1,
+            )
+        })),
+        StagePhase::Passed => {
+            texts.push(("passed".to_owned(), theme.outcome(Outcome::Proven).1));
+        }
+        StagePhase::Interrupted { .. } => texts.push((
+            "interrupted; Enter continues, nothing that was sent is sent again".to_owned(),
+            theme.strong(),
+        )),
+        StagePhase::Working { .. } | StagePhase::Fresh => {}
+    }
+    texts.extend(stopped(app).into_iter().map(|text| (text, theme.strong())));
+    for intent in state.unresolved() {
+        texts.push((
+            format!(
+                "unresolved: request {} of an earlier run may have been sent; it is looked up, and never sent again by itself",
+                intent.id
+            ),
+            theme.strong(),
+        ));
+    }
+    if !state.drift().is_empty() {
+        texts.push((
+            format!(
+                "the cluster differs from this session: {}. Enter: adopt, re-apply or reset",
+                state.drift().join("; ")
+            ),
+            theme.strong(),
+        ));
+    }
+    let mut lines: Vec<Line<'static>> = texts
+        .into_iter()
+        .flat_map(|(text, style)| {
+            markdown::wrap(
+                &[Span::styled(theme.text(&text), style)],
+                usize::from(width),
+                "",
+                "  ",
+            )
+        })
+        .collect();
+    if !lines.is_empty() {
+        lines.push(Line::default());
+    }
+    lines
+}
+
+/// Which layer stopped which probe, and why; one line for each.
+fn stopped(app: &App) -> Vec<String> {
+    let names = app.scene.table.names.iter();
+    let rows = app.scene.rows.iter().zip(names);
+    rows.filter_map(|(row, name)| {
+        if let Some(layer) = row.first_failing() {
+            let cell = row.cell(layer);
+            let why = if cell.text.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", cell.text)
+            };
+            return Some(format!("{name}: stopped at {}{why}", layer.name()));
+        }
+        let (before, next) = row.unproven_between?;
+        let before = before.map_or("its sending", Layer::name);
+        Some(format!(
+            "{name}: unproven, between {before} and {}",
+            next.name()
+        ))
+    })
+    .collect()
+}

@@ -1,0 +1,395 @@
+//! The loop in this process: a real session on the embedded cluster, keys in, frames read from memory.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use eventlab::cluster::Cluster;
+use eventlab::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
+use eventlab::kinds;
+use eventlab::lab::Catalog;
+use eventlab::runner::driver::Driver;
+use eventlab::runner::work::Patience;
+use eventlab::session::{SessionFiles, State};
+use eventlab::tui::app::App;
+use eventlab::tui::screen::{End, Screen};
+use eventlab::tui::terminal::{Events, Surface};
+use eventlab::tui::theme::Theme;
+use eventlab::tui::view;
+use kube::api::{Api, DeleteParams, DynamicObject};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::layout::Size;
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
+
+/// A hang guard, far above what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+#[derive(Default)]
+struct Seen {
+    text: String,
+    frames: u64,
+    copied: VecDeque<String>,
+    lent: u32,
+}
+
+/// A surface in memory; what is drawn is shared with the script.
+struct Memory {
+    terminal: Terminal<TestBackend>,
+    seen: Arc<Mutex<Seen>>,
+    input: Arc<AsyncMutex<mpsc::UnboundedReceiver<Event>>>,
+}
+
+impl Surface for Memory {
+    fn size(&mut self) -> io::Result<Size> {
+        Ok(Size::new(100, 40))
+    }
+
+    fn draw(&mut self, state: &State, app: &App) -> io::Result<()> {
+        self.terminal
+            .draw(|frame| view::draw(frame, state, app))
+            .unwrap();
+        let buffer = self.terminal.backend().buffer();
+        let width = usize::from(buffer.area.width);
+        let rows = buffer.content.chunks(width);
+        let text: Vec<String> = rows
+            .map(|row| row.iter().map(ratatui::buffer::Cell::symbol).collect())
+            .collect();
+        let mut seen = self.seen.lock().unwrap();
+        seen.text = text.join("\n");
+        seen.frames += 1;
+        Ok(())
+    }
+
+    fn events(&mut self) -> Events {
+        let input = Arc::clone(&self.input);
+        Box::pin(futures::stream::unfold(input, |input| async move {
+            let event = input.lock().await.recv().await?;
+            Some((Ok(event), input))
+        }))
+    }
+
+    fn lend(&mut self) {
+        self.seen.lock().unwrap().lent += 1;
+    }
+
+    fn take_back(&mut self, _mouse: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn copy(&mut self, text: &str) -> bool {
+        self.seen.lock().unwrap().copied.push_back(text.to_owned());
+        true
+    }
+
+    fn mouse(&mut self, _on: bool) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Plays the learner.
+struct Script {
+    seen: Arc<Mutex<Seen>>,
+    keys: mpsc::UnboundedSender<Event>,
+}
+
+impl Script {
+    fn press(&self, code: KeyCode) {
+        self.send(code, KeyModifiers::NONE);
+    }
+
+    fn send(&self, code: KeyCode, modifiers: KeyModifiers) {
+        let event = Event::Key(KeyEvent::new(code, modifiers));
+        self.keys.send(event).unwrap();
+    }
+
+    fn typed(&self, text: &str) {
+        for character in text.chars() {
+            self.press(KeyCode::Char(character));
+        }
+    }
+
+    fn text(&self) -> String {
+        self.seen.lock().unwrap().text.clone()
+    }
+
+    async fn wait_for(&self, wanted: &str) {
+        let begun = Instant::now();
+        while !self.text().contains(wanted) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "no {wanted:?} on:\n{}",
+                self.text()
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn wait_gone(&self, unwanted: &str) {
+        let begun = Instant::now();
+        while self.text().contains(unwanted) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "still {unwanted:?} on:\n{}",
+                self.text()
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+struct Place {
+    dir: tempfile::TempDir,
+    embedded: Arc<EmbeddedCluster>,
+    catalog: Arc<Catalog>,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = EmbeddedConfig {
+            state_dir: dir.path().to_owned(),
+            program: env!("CARGO_BIN_EXE_eventlab").into(),
+            api_port: None,
+            bus_tag: None,
+        };
+        std::fs::create_dir_all(dir.path().join("logs")).unwrap();
+        let embedded = Arc::new(EmbeddedCluster::start(config).await.unwrap());
+        let labs = dir.path().join("own-labs");
+        std::fs::create_dir_all(&labs).unwrap();
+        std::fs::write(labs.join("own.yaml"), LAB).unwrap();
+        Self {
+            catalog: Arc::new(Catalog::folder(&labs).unwrap()),
+            dir,
+            embedded,
+        }
+    }
+
+    fn cluster(&self) -> Cluster {
+        Cluster::of_embedded(&self.embedded)
+    }
+
+    fn copy(&self) -> std::path::PathBuf {
+        self.dir.path().join("manifests/filter-path/sensor.yaml")
+    }
+
+    /// Opens the session, and runs the screen with a script to its end.
+    async fn play<F: Future<Output = ()>>(&self, script: impl FnOnce(Script) -> F) -> End {
+        let opened = SessionFiles::open(self.dir.path(), jiff::Timestamp::now()).unwrap();
+        let cluster = self.cluster();
+        let mut driver = Driver::start(
+            opened,
+            cluster.clone(),
+            Arc::clone(&self.catalog),
+            Patience::default(),
+        )
+        .await
+        .unwrap();
+        let (keys, input) = mpsc::unbounded_channel();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let memory = Memory {
+            terminal: Terminal::new(TestBackend::new(100, 40)).unwrap(),
+            seen: Arc::clone(&seen),
+            input: Arc::new(AsyncMutex::new(input)),
+        };
+        let begun = Instant::now();
+        let mut screen = Screen::new(
+            &mut driver,
+            &cluster,
+            Theme::new(true, false),
+            Path::new(self.dir.path()),
+            memory,
+        );
+        let script = script(Script {
+            seen: Arc::clone(&seen),
+            keys,
+        });
+        let (end, ()) = tokio::join!(screen.run(), script);
+        drop(screen);
+        driver.close().await;
+        let most = begun.elapsed().as_millis() / 33 + 2;
+        let frames = seen.lock().unwrap().frames;
+        assert!(
+            u128::from(frames) <= most,
+            "{frames} frames, at most {most} were due"
+        );
+        end.unwrap()
+    }
+}
+
+const LAB: &str = "
+name: own
+title: Own
+summary: A lab of two stages.
+event: filter-path
+layers: [ready, intake, bus, filter, submit, run, effect]
+clusters: [embedded]
+links: []
+stages:
+  - name: send
+    kind: send
+    title: Send two
+    text: Two bodies.
+    apply: [base/namespace.yaml, base/accounts.yaml, base/eventbus.yaml, base/eventsource.yaml, base/ledger.yaml, base/process-order.yaml, filter-path/sensor.yaml]
+    gate: open
+    probes:
+      - {name: nested, title: control (nested), control: true, body: '{\"event\":{\"kind\":\"order.created\",\"orderId\":\"n-{{attempt}}\",\"amount\":4200}}', fate: applied}
+      - {name: flat, title: order (flat), body: '{\"kind\":\"order.created\",\"orderId\":\"f-{{attempt}}\",\"amount\":4200}', fate: {stops: filter, reason: missing-path}}
+  - name: fix
+    kind: fix
+    title: Mend the filter
+    text: Flat orders must pass.
+    gate: open
+    fix:
+      manifest: filter-path/sensor.yaml
+      hints: [The path is another one.]
+      solution: filter-path/solution.yaml
+      wrong:
+        - {name: untouched, manifest: filter-path/sensor.yaml, why: The flat order still has no such path., fails: {probe: flat, observed: {stops: filter, reason: missing-path}}}
+    probes:
+      - {name: flat, title: order (flat), control: true, body: '{\"kind\":\"order.created\",\"orderId\":\"g-{{attempt}}\",\"amount\":4200}', fate: applied}
+      - {name: nested, title: old (nested), body: '{\"event\":{\"kind\":\"order.created\",\"orderId\":\"m-{{attempt}}\",\"amount\":4200}}', fate: {stops: filter, reason: missing-path}}
+";
+
+async fn learn(script: Script, copy: std::path::PathBuf, solution: String) {
+    script.wait_for("wait for the gate, send 2 probes").await;
+    script.press(KeyCode::Enter);
+    script.wait_for("passed").await;
+    script
+        .wait_for("order (flat): stopped at filter: no such path")
+        .await;
+    script
+        .wait_for("intakes 2 · approved 1 · completed 1 · effects 1")
+        .await;
+
+    // A cell opens its line in its surroundings, copies its command, and leads to the log.
+    script.press(KeyCode::Down);
+    script.typed("lll");
+    script.press(KeyCode::Char('o'));
+    script.wait_for("in its surroundings").await;
+    script.wait_for("{\"level\":\"warn\"").await;
+    script.press(KeyCode::Char('y'));
+    script.wait_for("copied: kubectl").await;
+    assert!(script.seen.lock().unwrap().copied[0].contains("logs"));
+    script.press(KeyCode::Char('o'));
+    script.wait_for("orders-sensor-").await;
+    script.wait_for("[logs]").await;
+    script.press(KeyCode::Char(']'));
+    script.press(KeyCode::Char('/'));
+    script.typed("zzz-nowhere");
+    script.press(KeyCode::Enter);
+    script.wait_for("no zzz-nowhere further down").await;
+
+    // Every pane has something to show.
+    for (key, part) in [
+        ('1', "[evidence]"),
+        ('3', "# filter-path/sensor.yaml"),
+        ('4', "orders (1)"),
+        ('5', "a full column is"),
+        ('6', "no right was asked for"),
+        ('7', "holds"),
+        ('8', "Timeline"),
+    ] {
+        script.press(KeyCode::Char(key));
+        script.wait_for(part).await;
+    }
+    script.typed("1f");
+    script.wait_for("only flat").await;
+    script.press(KeyCode::Char('f'));
+
+    // A passed stage stays until one goes on.
+    script.wait_for("stage 1/2").await;
+    script.press(KeyCode::Enter);
+    script.wait_for("stage 2/2").await;
+    script.press(KeyCode::Char('h'));
+    script.wait_for("The path is another one.").await;
+
+    // What cannot be read is shown in its place, and corrected there.
+    std::fs::write(&copy, solution.replace("kind: Sensor", "kind: a: b")).unwrap();
+    script.press(KeyCode::Char('a'));
+    script.wait_for("cannot be applied").await;
+    script.wait_for(">   2 kind: a: b").await;
+    script.press(KeyCode::Enter);
+    script.wait_for("YAML error at line 2").await;
+    script.press(KeyCode::Esc);
+    script.wait_gone("YAML error").await;
+
+    // What the solution would flip is shown before it is applied.
+    std::fs::write(&copy, solution).unwrap();
+    script.press(KeyCode::Char('a'));
+    script.wait_for("2 would be judged otherwise").await;
+    script
+        .wait_for("- FLIPS control (nested): passed, now rejected")
+        .await;
+    script
+        .wait_for("+ FLIPS order (flat): rejected (no such path), now passes")
+        .await;
+    script.press(KeyCode::Enter);
+    script.wait_for("passed").await;
+    script.wait_for("old (nested): stopped at filter").await;
+    script.send(KeyCode::Char('c'), KeyModifiers::CONTROL);
+}
+
+async fn settle(script: Script, downs: usize, after: &str) {
+    script.wait_for("Sensor/orders").await;
+    script.press(KeyCode::Enter);
+    script
+        .wait_for("The cluster is not as this session left it")
+        .await;
+    for _ in 0..downs {
+        script.press(KeyCode::Down);
+    }
+    script.press(KeyCode::Enter);
+    script.wait_gone("not as this session left it").await;
+    script.wait_gone("the cluster differs").await;
+    script.wait_for(after).await;
+    script.press(KeyCode::Char('q'));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lab_is_learned_by_keys_and_differences_are_settled() {
+    let place = Place::new().await;
+    let solution = place
+        .catalog
+        .manifest("filter-path/solution.yaml")
+        .unwrap()
+        .to_owned();
+    let copy = place.copy();
+    let end = place.play(|script| learn(script, copy, solution)).await;
+    assert_eq!(end, End::Quit);
+
+    // Adopt, re-apply, reset: each settles a Sensor that was deleted behind the session's back.
+    for (downs, after) in [(1, "stage 2/2"), (0, "stage 2/2")] {
+        delete_sensor(&place).await;
+        place.play(|script| settle(script, downs, after)).await;
+    }
+    let sensor = sensors(&place).get_opt("orders").await.unwrap();
+    assert!(sensor.is_none(), "adopting leaves the cluster as it is");
+    let opened = SessionFiles::open(place.dir.path(), jiff::Timestamp::now()).unwrap();
+    drop(opened);
+    place.embedded.stop().await;
+}
+
+fn sensors(place: &Place) -> Api<DynamicObject> {
+    let cluster = place.cluster();
+    Api::namespaced_with(
+        cluster.client().clone(),
+        cluster.namespace(),
+        &kinds::sensor(),
+    )
+}
+
+async fn delete_sensor(place: &Place) {
+    sensors(place)
+        .delete("orders", &DeleteParams::default())
+        .await
+        .unwrap();
+    let begun = Instant::now();
+    while sensors(place).get_opt("orders").await.unwrap().is_some() {
+        assert!(begun.elapsed() < PATIENCE, "the Sensor stays");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
