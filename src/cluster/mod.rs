@@ -11,6 +11,7 @@ mod ledger;
 mod logs;
 mod manifest;
 mod reach;
+mod reading;
 mod running;
 mod secrets;
 
@@ -30,6 +31,7 @@ pub use ledger::{
 pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use reach::{Request, Response, SendError};
+pub use reading::{Reading, ReadingError};
 pub use secrets::{texts_in, texts_of};
 
 /// What the rest of the program cannot know of the embedded cluster except through this.

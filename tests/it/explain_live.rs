@@ -27,7 +27,9 @@ impl Running {
             context: Some("admin".to_owned()),
             ..KubeConfigOptions::default()
         };
-        let config = Config::from_custom_kubeconfig(file, &options).await.unwrap();
+        let config = Config::from_custom_kubeconfig(file, &options)
+            .await
+            .unwrap();
         Running {
             cluster,
             client: Client::try_from(config).unwrap(),
@@ -60,7 +62,18 @@ impl Running {
 
     fn explain(&self, more: &[&str]) -> Output {
         let kubeconfig = self.cluster.kubeconfig();
-        let live = ["explain", "--live", "--context", "admin", "--kubeconfig", kubeconfig.to_str().unwrap(), "--sensor", "orders", "-n", NAMESPACE];
+        let live = [
+            "explain",
+            "--live",
+            "--context",
+            "admin",
+            "--kubeconfig",
+            kubeconfig.to_str().unwrap(),
+            "--sensor",
+            "orders",
+            "-n",
+            NAMESPACE,
+        ];
         self.cluster.run(&[&live, more].concat())
     }
 
@@ -68,7 +81,10 @@ impl Running {
         let output = self.explain(&["--format", "json", "--body", body]);
         let text = String::from_utf8(output.stdout.clone()).unwrap();
         let line = text.lines().next().unwrap_or_else(|| panic!("{output:?}"));
-        (output.status.code().unwrap(), serde_json::from_str(line).unwrap())
+        (
+            output.status.code().unwrap(),
+            serde_json::from_str(line).unwrap(),
+        )
     }
 }
 
@@ -81,7 +97,9 @@ fn spec(value: &str, operator: &str) -> Value {
 
 async fn pods(running: &Running) -> usize {
     let pods = running.api("", "v1", "Pod");
-    let list = pods.list(&ListParams::default().labels("sensor-name=orders")).await;
+    let list = pods
+        .list(&ListParams::default().labels("sensor-name=orders"))
+        .await;
     list.map_or(0, |list| list.items.len())
 }
 
@@ -89,18 +107,34 @@ async fn pods(running: &Running) -> usize {
 async fn what_runs_is_explained_and_held_against_what_the_sensor_says() {
     let running = Running::start().await;
     let output = running.explain(&["--body", "{}"]);
-    assert_eq!(output.status.code(), Some(3), "there is no Sensor: {output:?}");
-    running.create("EventBus", "default", json!({"jetstream": {"version": "latest"}})).await;
+    assert_eq!(
+        output.status.code(),
+        Some(3),
+        "there is no Sensor: {output:?}"
+    );
+    running
+        .create(
+            "EventBus",
+            "default",
+            json!({"jetstream": {"version": "latest"}}),
+        )
+        .await;
     running.create("EventSource", "web", json!({"webhook": {"orders": {"endpoint": "/orders", "port": "12000", "method": "POST"}}})).await;
-    running.create("Sensor", "orders", spec("^order$", "and")).await;
-    running.until("a Sensor pod", async |running| pods(running).await > 0).await;
+    running
+        .create("Sensor", "orders", spec("^order$", "and"))
+        .await;
+    running
+        .until("a Sensor pod", async |running| pods(running).await > 0)
+        .await;
     let (code, walk) = running.walk(r#"{"kind":"order"}"#);
     assert_eq!((code, &walk["live"]["same"]), (0, &json!(true)), "{walk:#}");
     // An edit that the controller refuses: the pod goes on with the old filter.
     let api = running.api("argoproj.io", "v1alpha1", "Sensor");
     let mut sensor = api.get("orders").await.unwrap();
     sensor.data["spec"] = spec("^refund$", "OR");
-    api.replace("orders", &PostParams::default(), &sensor).await.unwrap();
+    api.replace("orders", &PostParams::default(), &sensor)
+        .await
+        .unwrap();
     running
         .until("the controller's refusal", async |running| {
             let api = running.api("argoproj.io", "v1alpha1", "Sensor");
@@ -109,13 +143,28 @@ async fn what_runs_is_explained_and_held_against_what_the_sensor_says() {
         })
         .await;
     let (code, walk) = running.walk(r#"{"kind":"order"}"#);
-    assert_eq!((code, &walk["live"]["same"]), (0, &json!(false)), "{walk:#}");
+    assert_eq!(
+        (code, &walk["live"]["same"]),
+        (0, &json!(false)),
+        "{walk:#}"
+    );
     let difference = walk["live"]["difference"].to_string();
-    assert!(difference.contains("- ") && difference.contains("^order$") && difference.contains("^refund$"), "{difference}");
+    assert!(
+        difference.contains("- ")
+            && difference.contains("^order$")
+            && difference.contains("^refund$"),
+        "{difference}"
+    );
     let conditions = walk["live"]["conditions"].to_string();
-    assert!(conditions.contains("DependenciesProvided is False"), "{conditions}");
+    assert!(
+        conditions.contains("DependenciesProvided is False"),
+        "{conditions}"
+    );
     let text = running.explain(&["--body", r#"{"kind":"refund"}"#]);
     assert_eq!(text.status.code(), Some(1));
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains("runs something else than the Sensor says"), "{text}");
+    assert!(
+        text.contains("runs something else than the Sensor says"),
+        "{text}"
+    );
 }

@@ -33,6 +33,7 @@ mod controllers_workflow;
 mod eventsource;
 mod executor;
 mod explain;
+mod explain_live;
 mod field_cases;
 mod handing_on;
 mod incident;

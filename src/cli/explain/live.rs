@@ -1,11 +1,14 @@
 //! A Sensor that runs: what its pod carries, against what the Sensor says.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::Value;
 
 use super::super::exit::Failure;
-use super::super::place::Place;
-use super::LiveArgs;
+use super::{LiveArgs, failure};
+use crate::cluster::Reading;
 use crate::report::explain::{Live, Sensor};
 
 /// What runs.
@@ -16,6 +19,121 @@ pub(super) struct Running {
     pub live: Live,
 }
 
-pub(super) async fn read(_: &Place, _: &LiveArgs, _: Timestamp) -> Result<Running, Failure> {
-    Err(Failure::environment("--live is not there yet"))
+/// Reads the Sensor, its EventSources and what its pod carries.
+///
+/// # Errors
+/// A cluster that cannot be asked, a Sensor or pod that is not there.
+pub(super) async fn read(args: &LiveArgs, now: Timestamp) -> Result<Running, Failure> {
+    let (Some(name), Some(context)) = (&args.sensor, &args.context) else {
+        return Err(Failure::usage(
+            "--live needs --context NAME and --sensor NAME; of the embedded cluster `eventlab cluster kubeconfig` gives the kubeconfig for --kubeconfig",
+        ));
+    };
+    let reading = Reading::open(context, args.kubeconfig.as_deref())
+        .await
+        .map_err(Failure::usage)?;
+    let namespace = args
+        .namespace
+        .clone()
+        .unwrap_or_else(|| reading.namespace.clone());
+    let title = format!("Sensor/{name} in {namespace}");
+    let api = |group: &str, kind: &str| -> Api<DynamicObject> {
+        let version = if group.is_empty() { "v1" } else { "v1alpha1" };
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(reading.client.clone(), &namespace, &resource)
+    };
+    let cannot = |what: &str, error: kube::Error| {
+        Failure::environment(format!(
+            "cannot read {what} through context {context}: {error}"
+        ))
+    };
+    let sensor = api("argoproj.io", "Sensor")
+        .get(name)
+        .await
+        .map_err(|error| cannot(&title, error))?;
+    let pods = api("", "Pod")
+        .list(&ListParams::default().labels(&format!("sensor-name={name}")))
+        .await
+        .map_err(|error| cannot(&format!("the pods of {title}"), error))?;
+    let sensor = json(&sensor)?;
+    let pods = pods.items.iter().map(json).collect::<Result<Vec<_>, _>>()?;
+    let Some((pod, carried)) = newest(&pods) else {
+        return Err(Failure::environment(format!(
+            "{title} has no running pod that carries a SENSOR_OBJECT, so nothing judges its events: {}",
+            conditions(&sensor).join("; ")
+        )));
+    };
+    let file = format!("pod/{pod}");
+    let running = Sensor::read(&file, &carried, now).map_err(failure)?;
+    let mut objects = Vec::new();
+    for dependency in &running.dependencies {
+        // Without it the request is taken in as a webhook does by default.
+        if let Ok(source) = api("argoproj.io", "EventSource")
+            .get(&dependency.source)
+            .await
+        {
+            objects.push((format!("EventSource/{}", dependency.source), json(&source)?));
+        }
+    }
+    Ok(Running {
+        objects,
+        live: Live::new(pod, &sensor, &carried, conditions(&sensor)),
+        sensors: vec![running],
+    })
+}
+
+fn json(object: &DynamicObject) -> Result<Value, Failure> {
+    serde_json::to_value(object).map_err(Failure::internal)
+}
+
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The newest pod that is not ending, with the Sensor that it carries.
+fn newest(pods: &[Value]) -> Option<(String, Value)> {
+    let lives = |pod: &&Value| {
+        pod.pointer("/metadata/deletionTimestamp").is_none()
+            && !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+    };
+    let pod = pods
+        .iter()
+        .filter(lives)
+        .filter(|pod| carried(pod).is_some())
+        .max_by_key(|pod| text(pod, "/metadata/creationTimestamp").to_owned())?;
+    Some((text(pod, "/metadata/name").to_owned(), carried(pod)?))
+}
+
+/// The object in the variable `SENSOR_OBJECT`, decoded.
+fn carried(pod: &Value) -> Option<Value> {
+    let variables = pod
+        .pointer("/spec/containers")?
+        .as_array()?
+        .iter()
+        .filter_map(|container| container.get("env")?.as_array());
+    let mut variables = variables.flatten();
+    let variable = variables.find(|variable| text(variable, "/name") == "SENSOR_OBJECT")?;
+    serde_json::from_slice(&STANDARD.decode(text(variable, "/value")).ok()?).ok()
+}
+
+/// The status conditions that are not true, in words.
+fn conditions(sensor: &Value) -> Vec<String> {
+    let list = sensor
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter(|condition| text(condition, "/status") == "False")
+        .map(|condition| {
+            format!(
+                "{} is False, {}: {}",
+                text(condition, "/type"),
+                text(condition, "/reason"),
+                text(condition, "/message")
+            )
+        })
+        .collect()
 }
