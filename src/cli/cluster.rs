@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Exit, Failure};
 use super::place::Place;
+use super::prepare::{self, PrepareArgs, RemoveArgs};
 use super::start;
 
 /// How long `start --detach` waits for the cluster to answer.
@@ -18,7 +19,7 @@ const START_WAIT: Duration = Duration::from_secs(60);
 /// How long `stop` waits for the other process to end.
 const STOP_WAIT: Duration = Duration::from_secs(15);
 
-/// The embedded cluster.
+/// The embedded cluster, and the lab's ground on a real one.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ClusterCommand {
     /// Run the cluster in the foreground until Ctrl-C, or in the background with --detach
@@ -29,6 +30,10 @@ pub enum ClusterCommand {
     Stop,
     /// Say whether it runs, and where
     Status,
+    /// Make the labs' ground on a real cluster (--context), after showing it
+    Prepare(PrepareArgs),
+    /// Delete what eventlab made on a real cluster (--context), after naming it
+    Remove(RemoveArgs),
 }
 
 /// Arguments of `cluster start`.
@@ -38,11 +43,11 @@ pub struct StartArgs {
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
     /// Leave it running in the background, until `eventlab cluster stop`
-    #[arg(long, conflicts_with = "background")]
+    #[arg(long, conflicts_with = "detached")]
     pub detach: bool,
     /// What `--detach` starts
     #[arg(long, hide = true)]
-    pub background: bool,
+    pub detached: bool,
 }
 
 /// Arguments of `cluster kubeconfig`.
@@ -70,6 +75,8 @@ pub async fn run(place: &Place, command: &ClusterCommand) -> Result<Exit, Failur
         ClusterCommand::Kubeconfig(args) => kubeconfig(place, args),
         ClusterCommand::Stop => stop(place).await,
         ClusterCommand::Status => status(place),
+        ClusterCommand::Prepare(args) => prepare::prepare(place, args).await,
+        ClusterCommand::Remove(args) => prepare::remove(place, args).await,
     }
 }
 
@@ -77,7 +84,7 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
     if args.detach {
         return detach(place, args).await;
     }
-    if args.background {
+    if args.detached {
         // Away from the terminal, whose end is not this cluster's. A process that leads a group already stays in it.
         let _ = rustix::process::setsid();
     }
@@ -88,7 +95,7 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
     let cluster = start::cluster(&folder, args.port).await?;
     print(&format!("API         {}", cluster.url()));
     print(&format!("kubeconfig  {}", cluster.kubeconfig().display()));
-    if !args.background {
+    if !args.detached {
         eprintln!(
             "The cluster runs until Ctrl-C. In another terminal: export KUBECONFIG={}",
             cluster.kubeconfig().display()
@@ -188,8 +195,8 @@ fn background(
     command
         .arg0("eventlab")
         .arg("--session")
-        .arg(&place.session)
-        .args(["cluster", "start", "--background"]);
+        .arg(place.session_name())
+        .args(["cluster", "start", "--detached"]);
     if let Some(dir) = &place.state_dir {
         command.arg("--state-dir").arg(dir);
     }

@@ -106,7 +106,7 @@ pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
     let addresses = crate::embedded::cluster::known_addresses(&folder);
     let counters = state.counters();
     let value = json!({
-        "session": place.session,
+        "session": place.session_name(),
         "folder": folder,
         "held": view.holder.as_ref().map(ToString::to_string),
         "lab": state.lab().map(|lab| lab.name.clone()),
@@ -174,7 +174,7 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
         Exit::NotProven
     };
     if let Some(file) = &args.bundle {
-        bundle::pack(&place.session, &folder, &view, &labs, file)?;
+        bundle::pack(&place.session_name(), &folder, &view, &labs, file)?;
         print(&format!("{} shows it with `eventlab open`", file.display()));
         return Ok(exit);
     }

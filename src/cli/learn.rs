@@ -32,7 +32,7 @@ pub struct ResetArgs {
 async fn open(place: &Place) -> Result<Started, Failure> {
     let folder = place.folder()?;
     place.bus.prepare(&folder).await?;
-    start::session(&folder, Arc::new(place.catalog()?), PATIENCE).await
+    start::session(place, &folder, Arc::new(place.catalog()?), PATIENCE).await
 }
 
 fn print(text: &str) {

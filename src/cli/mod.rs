@@ -5,19 +5,24 @@ mod author;
 mod bundle;
 mod bus;
 pub mod cluster;
+mod doctor;
 pub mod exit;
 mod explain;
 mod inspect;
 mod learn;
 mod ledger;
 mod lint;
+mod metrics;
+mod node;
 pub mod place;
+mod prepare;
 mod progress;
 mod run;
 mod screen;
 mod seeds;
 mod shell;
 mod start;
+mod trace;
 
 use std::ffi::OsString;
 
@@ -77,6 +82,14 @@ enum Command {
     Open(bundle::OpenArgs),
     /// Say why a Sensor would pass or drop an event
     Explain(explain::ExplainArgs),
+    /// Say what is missing on a real cluster, and what mends it (--context)
+    Doctor(doctor::DoctorArgs),
+    /// Print or serve the four counters of the session for Prometheus
+    Metrics(metrics::MetricsArgs),
+    /// Run the embedded controllers and node against another API server (--context)
+    Node(node::NodeArgs),
+    /// Follow one event through a pipeline of your own
+    Trace(trace::TraceArgs),
     /// Find hazards in Sensors: unanchored, unescaped, coerced, misspelt, never live
     Lint(lint::LintArgs),
     /// For authors of labs
@@ -167,6 +180,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 
 async fn command(cli: Cli) -> Result<Exit, Failure> {
     let place = &cli.place;
+    place.real.check()?;
     match &cli.command {
         None => screen::open(place, cli.look, cli.seed).await,
         Some(Command::Run(args)) => run::run(place, args).await,
@@ -176,6 +190,10 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Check) => learn::check(place).await,
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
+        Some(Command::Metrics(args)) => metrics::run(place, args).await,
+        Some(Command::Node(args)) => node::run(place, args).await,
+        Some(Command::Trace(args)) => trace::run(place, args).await,
+        Some(Command::Doctor(args)) => doctor::run(place, args).await,
         Some(Command::Open(args)) => bundle::open(args),
         Some(Command::Completions(args)) => shell::completions(Cli::command(), args),
         Some(Command::Man(args)) => shell::man(Cli::command(), args),
@@ -188,5 +206,32 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Argo(command)) => argo::run(command).await,
         // Handled before a runtime was made.
         Some(Command::Ledger(_) | Command::Crm(_)) => Ok(Exit::Proven),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    /// A global option reaches every subcommand: one of the same name there would be read as the other, and panic.
+    #[test]
+    fn no_argument_means_two_things() {
+        Cli::command().debug_assert();
+        let root = Cli::command();
+        let global: Vec<String> = root
+            .get_arguments()
+            .filter(|argument| argument.is_global_set())
+            .map(|argument| argument.get_id().to_string())
+            .collect();
+        let mut pending: Vec<clap::Command> = root.get_subcommands().cloned().collect();
+        while let Some(command) = pending.pop() {
+            for argument in command.get_arguments() {
+                let id = argument.get_id().to_string();
+                assert!(!global.contains(&id), "{} {id}", command.get_name());
+            }
+            pending.extend(command.get_subcommands().cloned());
+        }
     }
 }

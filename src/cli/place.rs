@@ -1,5 +1,6 @@
 //! Where a session lies.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -7,7 +8,9 @@ use etcetera::BaseStrategy as _;
 
 use super::bus::{self, BusArgs};
 use super::exit::Failure;
+use crate::cluster::{BusAccess, ContextRequest, RealCluster};
 use crate::lab::Catalog;
+use crate::runner::sending::WEBHOOK_SERVICE;
 use crate::session::Checkpoint;
 
 /// Name of a session that runs on the embedded cluster alone.
@@ -19,17 +22,92 @@ pub struct Place {
     /// Folder of all sessions (default: $XDG_STATE_HOME/eventlab)
     #[arg(long, global = true, value_name = "DIR", env = "EVENTLAB_STATE_DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Name of the session (over a real bus: nats)
-    #[arg(long, global = true, value_name = "NAME", default_value = EMBEDDED, value_parser = session_name)]
-    pub session: String,
+    /// Name of the session (default: that of the context; over a real bus nats; else embedded)
+    #[arg(long, global = true, value_name = "NAME", value_parser = session_name)]
+    pub session: Option<String>,
     /// Labs of a folder of one's own, over the bundled manifests
     #[arg(long, global = true, value_name = "DIR")]
     pub labs: Option<PathBuf>,
-    /// A context of the kubeconfig instead of the embedded cluster (not there yet)
-    #[arg(long, global = true, value_name = "NAME")]
-    pub context: Option<String>,
+    #[command(flatten)]
+    pub real: Real,
     #[command(flatten)]
     pub bus: BusArgs,
+}
+
+/// A real cluster instead of the embedded one.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "A real cluster")]
+pub struct Real {
+    /// A context of the kubeconfig instead of the embedded cluster; the current context is never taken
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The kubeconfig (default: $KUBECONFIG, else ~/.kube/config)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The image that runs eventlab in the cluster's pods (default: eventlab:dev)
+    #[arg(long, global = true, value_name = "IMAGE")]
+    pub image: Option<String>,
+    /// Where the webhook can be reached, instead of a port-forward
+    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    pub webhook: Option<SocketAddr>,
+    /// Do not read the bus: logs and objects decide, and say so
+    #[arg(long, global = true)]
+    pub log_only: bool,
+    /// The context's name once more, where it looks like production
+    #[arg(long, global = true, value_name = "NAME")]
+    pub yes_really_this_context: Option<String>,
+}
+
+impl Real {
+    /// The context that was asked for.
+    #[must_use]
+    pub fn request(&self) -> Option<ContextRequest> {
+        self.context.as_ref().map(|name| ContextRequest {
+            name: name.clone(),
+            kubeconfig: self.kubeconfig.clone(),
+            confirmed: self.yes_really_this_context.clone(),
+        })
+    }
+
+    /// What speaks of a real cluster's kubeconfig or image needs a context: it is never guessed.
+    ///
+    /// # Errors
+    /// Names the option.
+    pub fn check(&self) -> Result<(), Failure> {
+        let lonely = [
+            ("--kubeconfig", self.kubeconfig.is_some()),
+            ("--image", self.image.is_some()),
+            (
+                "--yes-really-this-context",
+                self.yes_really_this_context.is_some(),
+            ),
+        ];
+        match lonely.iter().find(|(_, given)| *given) {
+            Some((option, _)) if self.context.is_none() => Err(Failure::usage(format!(
+                "{option} is for a real cluster: name its context with --context NAME"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// How the cluster is used, by a session with this tag.
+    #[must_use]
+    pub fn options(&self, tag: Option<String>) -> RealCluster {
+        RealCluster {
+            image: self.image.clone(),
+            bus: if self.log_only {
+                BusAccess::LogOnly
+            } else {
+                BusAccess::Read
+            },
+            tag,
+            addresses: self
+                .webhook
+                .map(|address| (WEBHOOK_SERVICE.to_owned(), address))
+                .into_iter()
+                .collect(),
+        }
+    }
 }
 
 fn session_name(name: &str) -> Result<String, String> {
@@ -49,18 +127,9 @@ impl Place {
     /// The session's folder.
     ///
     /// # Errors
-    /// There is no home directory to derive it from; a real cluster was asked for.
+    /// There is no home directory to derive it from.
     pub fn folder(&self) -> Result<PathBuf, Failure> {
-        if let Some(context) = &self.context {
-            return Err(Failure::usage(format!(
-                "--context {context}: real clusters are not there yet; leave it out to use the embedded cluster"
-            )));
-        }
-        let name = match self.session.as_str() {
-            EMBEDDED if self.bus.bus.is_some() => bus::SESSION,
-            name => name,
-        };
-        let folder = self.base()?.join(name);
+        let folder = self.base()?.join(self.session_name());
         // Pods have folders of their own to work in, so what they are told is absolute.
         std::path::absolute(&folder).map_err(|error| {
             Failure::environment(format!(
@@ -68,6 +137,30 @@ impl Place {
                 folder.display()
             ))
         })
+    }
+
+    /// The session's name: the one asked for, else the context's with what a file name cannot hold replaced.
+    #[must_use]
+    pub fn session_name(&self) -> String {
+        if let Some(name) = &self.session {
+            return name.clone();
+        }
+        let Some(context) = &self.real.context else {
+            let name = match &self.bus.bus {
+                Some(_) => bus::SESSION,
+                None => EMBEDDED,
+            };
+            return name.to_owned();
+        };
+        let kept = |character: char| {
+            let fits = character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+            if fits { character } else { '_' }
+        };
+        let name: String = context.chars().map(kept).take(50).collect();
+        if name == EMBEDDED {
+            return "context-embedded".to_owned();
+        }
+        name.trim_start_matches('.').to_owned()
     }
 
     fn base(&self) -> Result<PathBuf, Failure> {

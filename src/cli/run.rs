@@ -203,7 +203,8 @@ async fn play_round(
     };
     place.bus.prepare(&folder).await?;
     let catalog = Arc::clone(catalog);
-    let mut started = start::session_with_seed(&folder, catalog, PATIENCE, round.seed).await?;
+    let mut started =
+        start::session_with_seed(place, &folder, catalog, PATIENCE, round.seed).await?;
     let mut interrupted = false;
     for name in &round.labs {
         let lab = match started.driver.catalog().lab(name) {

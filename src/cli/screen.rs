@@ -62,7 +62,8 @@ pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, 
     }
     let catalog = Arc::new(place.catalog()?);
     place.bus.prepare(&folder).await?;
-    let mut started = start::session_with_seed(&folder, catalog, Patience::default(), seed).await?;
+    let mut started =
+        start::session_with_seed(place, &folder, catalog, Patience::default(), seed).await?;
     let drawn = AssertUnwindSafe(draw(&mut started, look, look.accessible || dumb, &folder))
         .catch_unwind()
         .await;

@@ -7,9 +7,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::exit::Failure;
+use super::place::{Place, Real};
 use super::seeds;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Context};
 use crate::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
+use crate::kinds::NAMESPACE;
 use crate::lab::Catalog;
 use crate::runner::driver::Driver;
 use crate::runner::work::Patience;
@@ -28,23 +30,25 @@ const RUNNING: &str = "running.json";
 
 /// A session with its cluster.
 pub struct Started {
-    pub embedded: Arc<EmbeddedCluster>,
+    /// `None` on a real cluster.
+    pub embedded: Option<Arc<EmbeddedCluster>>,
     pub cluster: Cluster,
     pub driver: Driver,
     folder: PathBuf,
     _logs: Option<tracing_appender::non_blocking::WorkerGuard>,
 }
 
-/// Takes the session's lock, starts the embedded cluster, and takes the session up.
+/// Takes the session's lock, starts the embedded cluster or opens the context that was asked for, and takes the session up.
 ///
 /// # Errors
 /// The session is held by somebody else, or something of it cannot be used; each names the file and the next step.
 pub async fn session(
+    place: &Place,
     folder: &Path,
     catalog: Arc<Catalog>,
     patience: Patience,
 ) -> Result<Started, Failure> {
-    session_with_seed(folder, catalog, patience, None).await
+    session_with_seed(place, folder, catalog, patience, None).await
 }
 
 /// As [`session`]; labs that draw a fault draw it by this seed.
@@ -52,6 +56,7 @@ pub async fn session(
 /// # Errors
 /// As [`session`], and a lab that was begun with another seed.
 pub async fn session_with_seed(
+    place: &Place,
     folder: &Path,
     catalog: Arc<Catalog>,
     patience: Patience,
@@ -60,8 +65,15 @@ pub async fn session_with_seed(
     let opened = open(folder)?;
     let catalog = Arc::new(seeds::seeded(&catalog, opened.checkpoint.as_ref(), seed)?);
     let logs = log_to(folder);
-    let embedded = cluster(folder, None).await?;
-    let cluster = Cluster::of_embedded(&embedded);
+    let real = real(&place.real, folder).await?;
+    let (embedded, cluster) = match real {
+        Some(cluster) => (None, cluster),
+        None => {
+            let embedded = cluster(folder, None).await?;
+            let cluster = Cluster::of_embedded(&embedded);
+            (Some(embedded), cluster)
+        }
+    };
     let driver = Driver::start(opened, cluster.clone(), catalog, patience)
         .await
         .map_err(Failure::environment)?;
@@ -88,8 +100,68 @@ impl Started {
         drop(cluster);
         // A clean end leaves no record behind; a file that stays is recognised by its process.
         let _ = std::fs::remove_file(folder.join(RUNNING));
-        shutdown(embedded).await;
+        if let Some(embedded) = embedded {
+            shutdown(embedded).await;
+        }
     }
+}
+
+/// The cluster of the context that was asked for, after it has answered once; `None` when none was.
+///
+/// # Errors
+/// No such context, one that looks like production, a cluster that does not answer.
+pub async fn real(real: &Real, folder: &Path) -> Result<Option<Cluster>, Failure> {
+    let Some(context) = confirmed(real).await? else {
+        return Ok(None);
+    };
+    let version = context.client.apiserver_version().await.map_err(|error| {
+        Failure::environment(format!(
+            "context `{}`: the API server at {} does not answer: {error}; `eventlab doctor --context {}` looks closer",
+            context.name, context.server, context.name
+        ))
+    })?;
+    tracing::info!(
+        context = context.name,
+        server = context.server,
+        version = version.git_version,
+        "real cluster"
+    );
+    let tag = tag(folder).map_err(|error| {
+        Failure::environment(format!("cannot write in {}: {error}", folder.display()))
+    })?;
+    Ok(Some(Cluster::of_context(
+        &context,
+        NAMESPACE,
+        real.options(Some(tag)),
+    )))
+}
+
+/// The context that was asked for, unless it looks like production and was not named twice.
+///
+/// # Errors
+/// No such context, or one that was not confirmed.
+pub async fn confirmed(real: &Real) -> Result<Option<Context>, Failure> {
+    let Some(request) = real.request() else {
+        return Ok(None);
+    };
+    let context = Context::load(&request).await.map_err(Failure::usage)?;
+    context.confirm(&request).map_err(Failure::usage)?;
+    Ok(Some(context))
+}
+
+/// What tells this session's names on a shared cluster from those of others: drawn once, and kept with the session.
+fn tag(folder: &Path) -> std::io::Result<String> {
+    let path = folder.join("session-tag");
+    if let Ok(text) = std::fs::read_to_string(&path) {
+        let text = text.trim();
+        if text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Ok(text.to_owned());
+        }
+    }
+    let drawn = uuid::Uuid::new_v4().simple().to_string();
+    let tag: String = drawn.chars().take(5).collect();
+    write_private(&path, &tag)?;
+    Ok(tag)
 }
 
 /// Stops a cluster whose other users are about to let go of it.

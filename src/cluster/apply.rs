@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 
 use super::manifest::text;
 use super::{Cluster, LookError, Manifest};
-use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
+use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL, WORKLOAD_IMAGE};
 
-const APPLIED_ANNOTATION: &str = "eventlab.dev/applied";
+pub(super) const APPLIED_ANNOTATION: &str = "eventlab.dev/applied";
 /// Names the file that made an object.
 pub(super) const MANIFEST_ANNOTATION: &str = "eventlab.dev/manifest";
 /// Conflicts are retried on the fresh object this often.
@@ -177,7 +177,7 @@ impl Cluster {
         })
     }
 
-    fn api_for(
+    pub(super) fn api_for(
         &self,
         object: &Value,
         title: &str,
@@ -206,7 +206,12 @@ impl Cluster {
         ))
     }
 
-    fn desired(&self, object: &Value, namespaced: bool, title: &str) -> Result<Value, ApplyError> {
+    pub(super) fn desired(
+        &self,
+        object: &Value,
+        namespaced: bool,
+        title: &str,
+    ) -> Result<Value, ApplyError> {
         let mut object = object.clone();
         let stated = text(&object, "/metadata/namespace").to_owned();
         if namespaced && !stated.is_empty() && stated != self.namespace() {
@@ -220,6 +225,10 @@ impl Cluster {
                 object: title.to_owned(),
                 namespace: text(&object, "/metadata/name").to_owned(),
             });
+        }
+        name_image(&mut object, self.host().image());
+        if self.host().is_shared() {
+            own_volumes(&mut object);
         }
         let hash = digest(&object);
         if let Value::Object(map) = &mut object {
@@ -307,6 +316,51 @@ impl Cluster {
     }
 }
 
+/// The user of the program's image, who is not root.
+const IMAGE_GROUP: u32 = 65532;
+
+/// A volume of a real cluster belongs to root unless the pod says for whom it is.
+fn own_volumes(object: &mut Value) {
+    let spec = match text(object, "/kind") {
+        "Deployment" => object.pointer_mut("/spec/template/spec"),
+        "WorkflowTemplate" | "Workflow" => object.pointer_mut("/spec"),
+        _ => None,
+    };
+    let Some(Value::Object(spec)) = spec else {
+        return;
+    };
+    let claims = spec
+        .get("volumes")
+        .and_then(Value::as_array)
+        .is_some_and(|volumes| {
+            volumes
+                .iter()
+                .any(|volume| volume.get("persistentVolumeClaim").is_some())
+        });
+    if claims {
+        spec.entry("securityContext")
+            .or_insert_with(|| json!({"fsGroup": IMAGE_GROUP}));
+    }
+}
+
+/// Manifests name the program's image once and for all; a real cluster may know it by another name.
+fn name_image(value: &mut Value, image: &str) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value {
+                    Value::String(text) if key == "image" && text == WORKLOAD_IMAGE => {
+                        image.clone_into(text);
+                    }
+                    value => name_image(value, image),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| name_image(item, image)),
+        _ => {}
+    }
+}
+
 fn note_file(desired: &mut Value, file: &str) {
     if let Value::Object(map) = desired {
         edit(map, "metadata", |metadata| {
@@ -317,7 +371,7 @@ fn note_file(desired: &mut Value, file: &str) {
     }
 }
 
-fn is_ours(live: &DynamicObject) -> bool {
+pub(super) fn is_ours(live: &DynamicObject) -> bool {
     let labels = live.metadata.labels.as_ref();
     labels
         .and_then(|labels| labels.get(MANAGED_BY_LABEL))
@@ -389,7 +443,7 @@ fn drifted(live: &Value, desired: &Value) -> bool {
 }
 
 /// The live value holds everything that is wanted; defaults that a server adds do not count, list lengths do.
-fn contains(live: Option<&Value>, wanted: &Value) -> bool {
+pub(super) fn contains(live: Option<&Value>, wanted: &Value) -> bool {
     match (live, wanted) {
         (Some(Value::Object(live)), Value::Object(wanted)) => wanted
             .iter()
@@ -528,6 +582,21 @@ mod tests {
         assert_eq!(object["metadata"]["labels"], json!({"c": "d", "a": "b"}));
         assert_eq!(object["metadata"]["resourceVersion"], "7");
         assert_eq!(object["status"], json!({"x": 1}));
+    }
+
+    #[test]
+    fn a_volume_is_made_for_the_images_user_and_the_image_is_named() {
+        let mut object = json!({"kind": "Deployment", "spec": {"template": {"spec": {
+            "containers": [{"image": WORKLOAD_IMAGE}, {"image": "other"}], "volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}}}});
+        own_volumes(&mut object);
+        name_image(&mut object, "registry.example/eventlab:1");
+        let pod = &object["spec"]["template"]["spec"];
+        assert_eq!(pod["securityContext"]["fsGroup"], 65532);
+        assert_eq!(pod["containers"][0]["image"], "registry.example/eventlab:1");
+        assert_eq!(pod["containers"][1]["image"], "other");
+        let mut none = json!({"kind": "Sensor", "spec": {"volumes": []}});
+        own_volumes(&mut none);
+        assert_eq!(none["spec"].get("securityContext"), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use serde::Deserialize;
 
-use super::{Cluster, LookError};
+use super::{Cluster, LookError, NoBus};
 use crate::embedded::bus::{Bus, ConsumerInfo};
 use crate::kinds::TRACE_HEADER;
 use std::sync::Arc;
@@ -36,11 +36,25 @@ impl Cluster {
             cluster: self.clone(),
         }
     }
+
+    /// As [`Cluster::bus`], where there is one: tells "not now" from "not at all".
+    ///
+    /// # Errors
+    /// [`NoBus`].
+    pub fn try_bus(&self) -> Result<BusView, NoBus> {
+        match self.host().linked_bus(self.namespace()) {
+            Some(Err(error)) => Err(error),
+            _ => Ok(self.bus()),
+        }
+    }
 }
 
 impl BusView {
     async fn bus(&self) -> Result<Arc<dyn Bus>, LookError> {
-        self.cluster.bus_place.find(&self.cluster).await
+        match self.cluster.host().linked_bus(self.cluster.namespace()) {
+            Some(linked) => linked.map_err(|error| LookError::Bus(error.to_string())),
+            None => self.cluster.bus_place.find(&self.cluster).await,
+        }
     }
 
     /// Messages after a sequence, oldest first, at most 1,000.
@@ -67,6 +81,23 @@ impl BusView {
                 }
             })
             .collect())
+    }
+
+    /// The message with a sequence, byte for byte.
+    ///
+    /// # Errors
+    /// [`LookError::Bus`].
+    pub async fn payload(&self, sequence: u64) -> Result<Option<Vec<u8>>, LookError> {
+        let stored = self
+            .bus()
+            .await?
+            .messages(STREAM, sequence.saturating_sub(1), 1)
+            .await
+            .map_err(|error| LookError::Bus(error.to_string()))?;
+        Ok(stored
+            .into_iter()
+            .find(|message| message.sequence == sequence)
+            .map(|message| message.payload))
     }
 
     /// The last sequence of the stream; 0 while it is empty or not there.

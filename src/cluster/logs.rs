@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
+use futures::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::LogParams;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
@@ -48,6 +49,16 @@ impl Cluster {
     /// The receiver ends when the follower is dropped.
     #[must_use]
     pub fn follow_logs(&self, selector: &str) -> (LogFollower, mpsc::Receiver<LogLine>) {
+        self.follow_logs_since(selector, None)
+    }
+
+    /// As [`Cluster::follow_logs`], with the lines from a time on.
+    #[must_use]
+    pub fn follow_logs_since(
+        &self,
+        selector: &str,
+        since: Option<Timestamp>,
+    ) -> (LogFollower, mpsc::Receiver<LogLine>) {
         let (sender, receiver) = mpsc::channel(1024);
         let cancel = CancellationToken::new();
         let follow = Follow {
@@ -55,6 +66,7 @@ impl Cluster {
             namespace: self.namespace().to_owned(),
             sender,
             cancel: cancel.clone(),
+            since,
         };
         tokio::spawn(follow.pods(selector.to_owned()));
         (LogFollower { cancel }, receiver)
@@ -67,6 +79,7 @@ struct Follow {
     namespace: String,
     sender: mpsc::Sender<LogLine>,
     cancel: CancellationToken,
+    since: Option<Timestamp>,
 }
 
 impl Follow {
@@ -99,91 +112,232 @@ impl Follow {
         }
     }
 
-    /// One container instance: reconnects until its log has ended, and passes over lines it has handed on before.
+    /// One container instance: reconnects until its log has ended, and goes on behind the last line it has handed on.
     async fn container(self, instance: ContainerInstance) {
-        let mut handed_on = 0;
+        let mut place = LogPlace {
+            from: self.since,
+            ..LogPlace::default()
+        };
+        let mut source = Source::Follow;
         while !self.cancel.is_cancelled() {
-            match self.read(&instance, &mut handed_on).await {
-                Ok(()) => return,
-                Err(error) if gone(&error) => return,
-                Err(error) => {
+            let read = self.read(&instance, source, &mut place).await;
+            match (read, source) {
+                (Ok(Ended::Unwanted), _) | (Ok(Ended::Log), Source::Rest { .. }) => return,
+                (Err(error), _) if gone(&error) => return,
+                (Err(error), _) => {
                     tracing::debug!(%error, pod = instance.pod, "reading a log");
-                    tokio::select! {
-                        () = self.cancel.cancelled() => return,
-                        () = tokio::time::sleep(std::time::Duration::from_millis(200)) => {}
+                    if !self.pause().await {
+                        return;
                     }
                 }
+                (Ok(Ended::Log), Source::Follow) => {}
             }
+            // A stream ends when the container does, and also when anything between here and there does.
+            source = match self.standing(&instance).await {
+                Ok(Some(next)) => next,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!(%error, pod = instance.pod, "looking for a container's state");
+                    if !self.pause().await {
+                        return;
+                    }
+                    source
+                }
+            };
         }
+    }
+
+    /// Answers false when nobody follows any more.
+    async fn pause(&self) -> bool {
+        tokio::select! {
+            () = self.cancel.cancelled() => false,
+            () = tokio::time::sleep(std::time::Duration::from_millis(200)) => true,
+        }
+    }
+
+    /// Where the rest of an instance's log is to be read now; `None` when it is not kept any more.
+    async fn standing(&self, instance: &ContainerInstance) -> Result<Option<Source>, kube::Error> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let pod = tokio::select! {
+            () = self.cancel.cancelled() => return Ok(None),
+            pod = api.get_opt(&instance.pod) => pod?,
+        };
+        Ok(pod.as_ref().and_then(|pod| source_of(pod, instance)))
     }
 
     async fn read(
         &self,
         instance: &ContainerInstance,
-        handed_on: &mut u64,
-    ) -> Result<(), kube::Error> {
+        source: Source,
+        place: &mut LogPlace,
+    ) -> Result<Ended, kube::Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let params = LogParams {
             container: Some(instance.container.clone()),
-            follow: true,
+            follow: source == Source::Follow,
+            previous: source == Source::Rest { previous: true },
+            timestamps: true,
+            since_time: place.resume(),
             ..LogParams::default()
         };
         let stream = tokio::select! {
-            () = self.cancel.cancelled() => return Ok(()),
+            () = self.cancel.cancelled() => return Ok(Ended::Unwanted),
             stream = api.log_stream(&instance.pod, &params) => stream?,
         };
-        let mut lines = stream.lines();
-        let mut number = 0;
+        let mut stream = std::pin::pin!(stream);
         loop {
             let line = tokio::select! {
-                () = self.cancel.cancelled() => return Ok(()),
-                line = lines.try_next() => line.map_err(kube::Error::ReadEvents)?,
+                () = self.cancel.cancelled() => return Ok(Ended::Unwanted),
+                line = next_line(&mut stream) => line.map_err(kube::Error::ReadEvents)?,
             };
-            let Some(mut text) = line else { return Ok(()) };
-            number += 1;
-            if number <= *handed_on {
+            let Some(line) = line else {
+                return Ok(Ended::Log);
+            };
+            let Some(text) = place.take(&line) else {
                 continue;
-            }
-            *handed_on = number;
-            truncate(&mut text);
-            if self
-                .sender
-                .send(LogLine {
-                    pod: instance.clone(),
-                    text,
-                })
-                .await
-                .is_err()
-            {
-                return Ok(());
+            };
+            let line = LogLine {
+                pod: instance.clone(),
+                text: text.to_owned(),
+            };
+            if self.sender.send(line).await.is_err() {
+                return Ok(Ended::Unwanted);
             }
         }
     }
 }
 
-fn truncate(text: &mut String) {
-    if text.len() > LINE_LIMIT {
-        let mut end = LINE_LIMIT;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+/// Where a log is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The instance runs.
+    Follow,
+    /// It has ended; what is left is read once.
+    Rest { previous: bool },
+}
+
+enum Ended {
+    /// The stream is at its end.
+    Log,
+    /// Nobody wants more.
+    Unwanted,
+}
+
+/// How far a log was read, so that a new connection neither repeats nor leaves out.
+#[derive(Debug, Default)]
+struct LogPlace {
+    /// Lines from before are not wanted.
+    from: Option<Timestamp>,
+    /// Time of the last line that was handed on.
+    last: Option<Timestamp>,
+    /// Lines with that time that were handed on.
+    at_last: usize,
+    /// Lines with that time to pass over in this connection; none in the first.
+    to_skip: usize,
+    /// Behind the overlap with the connection before.
+    caught_up: bool,
+}
+
+impl LogPlace {
+    /// Begins a connection: the time from which on to read, in whole seconds as the API takes it.
+    fn resume(&mut self) -> Option<Timestamp> {
+        self.to_skip = self.at_last;
+        self.caught_up = self.last.is_none();
+        let last = self.last.or(self.from)?;
+        Timestamp::from_second(last.as_second()).ok()
     }
+
+    /// The text of a line, unless it was handed on before. Each line begins with its time.
+    fn take<'a>(&mut self, line: &'a str) -> Option<&'a str> {
+        let (time, text) = line.split_once(' ').unwrap_or((line, ""));
+        let Ok(time) = time.parse::<Timestamp>() else {
+            return self.caught_up.then_some(line);
+        };
+        if !self.caught_up {
+            if self.last.is_some_and(|last| time < last) {
+                return None;
+            }
+            if self.last == Some(time) && self.to_skip > 0 {
+                self.to_skip -= 1;
+                return None;
+            }
+            self.caught_up = true;
+        }
+        if self.last == Some(time) {
+            self.at_last += 1;
+        } else {
+            self.last = Some(time);
+            self.at_last = 1;
+        }
+        Some(text)
+    }
+}
+
+/// The next line without its end, cut at the limit; `None` at the end of the stream.
+async fn next_line<S: AsyncBufRead + Unpin>(stream: &mut S) -> std::io::Result<Option<String>> {
+    let mut line = Vec::new();
+    let mut any = false;
+    loop {
+        let buffer = stream.fill_buf().await?;
+        if buffer.is_empty() {
+            return Ok(any.then(|| text_of(line)));
+        }
+        any = true;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let part = buffer
+            .get(..end.unwrap_or(buffer.len()))
+            .unwrap_or_default();
+        let room = LINE_LIMIT.saturating_sub(line.len()).min(part.len());
+        line.extend_from_slice(part.get(..room).unwrap_or_default());
+        let consumed = end.map_or(buffer.len(), |end| end + 1);
+        stream.consume_unpin(consumed);
+        if end.is_some() {
+            return Ok(Some(text_of(line)));
+        }
+    }
+}
+
+fn text_of(mut line: Vec<u8>) -> String {
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    String::from_utf8_lossy(&line).into_owned()
 }
 
 fn gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
+fn main_status(pod: &Pod) -> Option<&ContainerStatus> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    statuses.iter().find(|status| status.name == "main")
+}
+
+/// A pod that was made anew under the same name, or a container that was started more than once since, has nothing left
+/// of this instance.
+fn source_of(pod: &Pod, instance: &ContainerInstance) -> Option<Source> {
+    if pod.metadata.uid.as_deref() != Some(&instance.uid) {
+        return None;
+    }
+    let status = main_status(pod)?;
+    let count = u32::try_from(status.restart_count).ok()?;
+    let running = status
+        .state
+        .as_ref()
+        .is_some_and(|state| state.running.is_some());
+    match count.checked_sub(instance.instance) {
+        Some(0) if running => Some(Source::Follow),
+        Some(0) => Some(Source::Rest { previous: false }),
+        Some(1) => Some(Source::Rest { previous: true }),
+        // A status from before the last start.
+        None => Some(Source::Follow),
+        Some(_) => None,
+    }
+}
+
 /// The instance of container `main` whose log can be read: it runs, or it has ended.
 fn running_instance(pod: &Pod) -> Option<ContainerInstance> {
-    let status = pod
-        .status
-        .as_ref()?
-        .container_statuses
-        .as_ref()?
-        .iter()
-        .find(|status| status.name == "main")?;
+    let status = main_status(pod)?;
     let state = status.state.as_ref()?;
     if state.running.is_none() && state.terminated.is_none() {
         return None;
@@ -194,4 +348,106 @@ fn running_instance(pod: &Pod) -> Option<ContainerInstance> {
         container: "main".to_owned(),
         instance: u32::try_from(status.restart_count).ok()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn taken(place: &mut LogPlace, lines: &[&str]) -> Vec<String> {
+        lines
+            .iter()
+            .filter_map(|line| place.take(line).map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn a_new_connection_goes_on_where_the_old_one_broke() {
+        let lines = [
+            "2026-01-02T03:04:05.1Z a",
+            "2026-01-02T03:04:05.2Z b",
+            "2026-01-02T03:04:05.2Z b",
+            "2026-01-02T03:04:05.2Z c",
+            "2026-01-02T03:04:06Z d",
+            "2026-01-02T03:04:06Z ",
+            "2026-01-02T03:04:07Z e f",
+        ];
+        let whole = taken(
+            &mut LogPlace {
+                caught_up: true,
+                ..LogPlace::default()
+            },
+            &lines,
+        );
+        assert_eq!(whole, ["a", "b", "b", "c", "d", "", "e f"]);
+        // However often it breaks, and wherever: each line once, in order.
+        for first in 0..=lines.len() {
+            for second in first..=lines.len() {
+                let mut place = LogPlace::default();
+                let mut all = Vec::new();
+                for end in [first, second, lines.len(), lines.len()] {
+                    let since = place.resume().unwrap_or(Timestamp::MIN);
+                    let kept: Vec<&str> = lines
+                        .iter()
+                        .take(end)
+                        .copied()
+                        .filter(|line| {
+                            let time = line.split(' ').next().unwrap();
+                            time.parse::<Timestamp>().unwrap() >= since
+                        })
+                        .collect();
+                    all.extend(taken(&mut place, &kept));
+                }
+                assert_eq!(all, whole, "broken after {first} and {second}");
+            }
+        }
+    }
+
+    fn pod(uid: &str, count: i32, running: bool) -> Pod {
+        let state = if running {
+            json!({"running": {}})
+        } else {
+            json!({"terminated": {"exitCode": 1}})
+        };
+        serde_json::from_value(json!({"metadata": {"name": "p", "uid": uid}, "status": {"containerStatuses": [
+            {"name": "main", "image": "i", "imageID": "", "ready": true, "restartCount": count, "state": state}]}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_rest_of_an_instance_is_read_where_it_is_kept() {
+        let instance = ContainerInstance {
+            pod: "p".into(),
+            uid: "u".into(),
+            container: "main".into(),
+            instance: 1,
+        };
+        for (pod, source) in [
+            (pod("u", 1, true), Some(Source::Follow)),
+            (pod("u", 1, false), Some(Source::Rest { previous: false })),
+            (pod("u", 2, true), Some(Source::Rest { previous: true })),
+            (pod("u", 3, true), None),
+            (pod("u", 0, true), Some(Source::Follow)),
+            (pod("other", 1, true), None),
+            (Pod::default(), None),
+        ] {
+            assert_eq!(source_of(&pod, &instance), source);
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_are_cut_and_the_rest_is_passed_over() {
+        let text = format!("a\r\n{}\nlast", "x".repeat(LINE_LIMIT * 3));
+        let mut stream = futures::io::BufReader::new(futures::io::Cursor::new(text));
+        let mut lines = Vec::new();
+        while let Some(line) = next_line(&mut stream).await.unwrap() {
+            lines.push(line);
+        }
+        assert_eq!(lines.len(), 3);
+        assert_eq!(
+            (lines[0].as_str(), lines[1].len(), lines[2].as_str()),
+            ("a", LINE_LIMIT, "last")
+        );
+    }
 }

@@ -5,15 +5,23 @@
 mod access;
 mod apply;
 mod bus;
+mod bus_link;
 mod bus_place;
+pub mod context;
+pub mod doctor;
 mod embedded_host;
+mod forward;
+mod inventory;
+mod kube_host;
 mod ledger;
 mod logs;
 mod manifest;
+mod prepare;
 mod reach;
 mod reading;
 mod running;
 mod secrets;
+mod steady;
 
 use std::sync::Arc;
 
@@ -21,22 +29,42 @@ use futures::future::BoxFuture;
 use kube::Client;
 
 use crate::embedded::bus::Bus;
+use crate::kinds::WORKLOAD_IMAGE;
 
 pub use access::{AccessQuestion, AccessReview};
 pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
 pub use bus::{BusMessage, BusView};
+pub use context::{Context, ContextError, ContextRequest};
+pub use inventory::{Held, Inventory, NamespaceEnd};
+pub use kube_host::{BusAccess, RealCluster};
 pub use ledger::{
     AttemptRow, Books, ClaimRow, EffectRow, LedgerPosition, LedgerView, RecordRow, TransitionRow,
 };
 pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
-pub use reach::{Request, Response, SendError};
+pub use prepare::{Preview, Waiting};
+pub use reach::{Connection, Request, Response, SendError, Stream, Unconnected};
 pub use reading::{Reading, ReadingError};
 pub use secrets::{texts_in, texts_of};
 
-/// What the rest of the program cannot know of the embedded cluster except through this.
+/// What the rest of the program cannot know of a cluster except through this.
 pub trait Host: Send + Sync {
-    /// The real address of a Service's port, while it can be reached.
+    /// A connection to a Service's port.
+    fn connect<'a>(
+        &'a self,
+        namespace: &'a str,
+        service: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, Result<Connection, Unconnected>> {
+        let address = self.service_address(namespace, service, port);
+        Box::pin(async move {
+            match address {
+                Some(address) => reach::dial(address).await,
+                None => Err(Unconnected("it has no ready endpoint".to_owned())),
+            }
+        })
+    }
+    /// An address on this machine that leads to a Service's port, for people and other programs.
     fn service_address(
         &self,
         namespace: &str,
@@ -45,6 +73,27 @@ pub trait Host: Send + Sync {
     ) -> Option<std::net::SocketAddr>;
     /// A connection to the namespace's bus.
     fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>>;
+    /// The connection to the namespace's bus of a host that keeps one itself, or why there is none; `None` for hosts whose
+    /// bus is found through the EventBus.
+    fn linked_bus(&self, _namespace: &str) -> Option<Result<Arc<dyn Bus>, NoBus>> {
+        None
+    }
+    /// How often state that cannot be watched may be looked at.
+    fn look_interval(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(20)
+    }
+    /// The image that runs the program in pods.
+    fn image(&self) -> &str {
+        WORKLOAD_IMAGE
+    }
+    /// Whether the cluster is somebody else's, where others use it, too.
+    fn is_shared(&self) -> bool {
+        false
+    }
+    /// What tells the names of this session from those of others that used the cluster before; nothing where nobody could.
+    fn session_tag(&self) -> Option<&str> {
+        None
+    }
     /// A word that tells this session's dependencies from those of other sessions on the same bus; `None` where the bus
     /// is this session's own.
     fn bus_tag(&self) -> Option<String> {
@@ -54,6 +103,17 @@ pub trait Host: Send + Sync {
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>>;
     /// Puts a copy back; pods are restarted.
     fn rewind<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>>;
+}
+
+/// Why there is no connection to the bus.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoBus {
+    /// It is tried again.
+    #[error("{0}")]
+    NotNow(String),
+    /// It cannot be read at all: what happened is known by logs and objects alone.
+    #[error("by log alone: {0}")]
+    ByLogAlone(String),
 }
 
 /// Why a snapshot was not made or put back.
@@ -85,6 +145,10 @@ pub enum LookError {
         port: u16,
         reason: String,
     },
+    #[error(
+        "{object} is still there {seconds} s after it was deleted; `kubectl get` shows its finalizers"
+    )]
+    Stays { object: String, seconds: u64 },
     #[error("the bus cannot be read: {0}")]
     Bus(String),
     #[error("the answer of {service} cannot be read: {reason}")]
@@ -131,6 +195,22 @@ impl Cluster {
         }
     }
 
+    /// Any cluster, behind a host of its kind.
+    pub(crate) fn of_host(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        host: Arc<dyn Host>,
+    ) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            host,
+            bus_place: Arc::default(),
+        }
+    }
+
     /// The client, as the identity that eventlab acts with.
     #[must_use]
     pub fn client(&self) -> &Client {
@@ -156,15 +236,43 @@ impl Cluster {
     /// How often state that cannot be watched may be looked at.
     #[must_use]
     pub fn look_interval(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(20)
+        self.host.look_interval()
     }
 
-    /// What an attempt adds to the names of its dependencies: `a3`, and more on a bus that other sessions use as well.
+    /// An attempt as names and order ids carry it: its number, and on a cluster that others use, the session's tag.
+    ///
+    /// Consumers, buckets and the ledger outlive a session there; the first attempt of the next must not meet them.
     #[must_use]
-    pub fn attempt_suffix(&self, attempt: u32) -> String {
+    pub fn attempt_name(&self, attempt: u32) -> String {
+        match self.host.session_tag() {
+            Some(tag) => format!("{attempt}-{tag}"),
+            None => attempt.to_string(),
+        }
+    }
+
+    /// The image that runs the program in pods.
+    #[must_use]
+    pub fn image(&self) -> &str {
+        self.host.image()
+    }
+
+    /// Why the bus cannot be read at all; `None` while it can, or may be soon.
+    #[must_use]
+    pub fn by_log_alone(&self) -> Option<String> {
+        match self.host.linked_bus(&self.namespace) {
+            Some(Err(NoBus::ByLogAlone(reason))) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// What an attempt adds to the names of its dependencies: `filter-path-a3`, and more on a bus that other sessions use
+    /// as well. The lab is part of it: a trigger that was gone for a while finds its old consumer under an old name, and
+    /// that one has another lab's subject.
+    #[must_use]
+    pub fn attempt_suffix(&self, lab: &str, attempt: u32) -> String {
         match self.host.bus_tag() {
-            Some(tag) => format!("a{attempt}-{tag}"),
-            None => format!("a{attempt}"),
+            Some(tag) => format!("{lab}-a{attempt}-{tag}"),
+            None => format!("{lab}-a{attempt}"),
         }
     }
 

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use futures::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{Cluster, LookError};
@@ -12,6 +13,23 @@ use super::{Cluster, LookError};
 const ANSWER_LIMIT: usize = 1 << 20;
 /// A service that does not answer for so long is given up.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Bytes in both directions.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection to a Service.
+pub struct Connection {
+    pub stream: Box<dyn Stream>,
+    /// Where the far end is reached through others: what they say when it took nothing at all.
+    pub refused: Option<BoxFuture<'static, Option<String>>>,
+}
+
+/// Why there is no connection; nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unconnected(pub String);
 
 /// One HTTP request, sent as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,15 +71,22 @@ impl Cluster {
         port: u16,
         request: &Request,
     ) -> Result<Response, SendError> {
-        let address = self
-            .address(service, port)
-            .map_err(|error| SendError::NotSent(error.to_string()))?;
-        let stream = connect(address).await.map_err(|error| {
-            SendError::NotSent(format!(
-                "cannot connect to service {service}:{port}: {error}"
-            ))
-        })?;
-        let exchange = exchange(stream, service, request);
+        let connected = self.host().connect(self.namespace(), service, port);
+        let connection = match tokio::time::timeout(TIMEOUT, connected).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => {
+                return Err(SendError::NotSent(format!(
+                    "cannot connect to service {service}:{port}: {error}"
+                )));
+            }
+            Err(_) => {
+                return Err(SendError::NotSent(format!(
+                    "no connection to service {service}:{port} within {} s",
+                    TIMEOUT.as_secs()
+                )));
+            }
+        };
+        let exchange = exchange(connection, service, request);
         match tokio::time::timeout(TIMEOUT, exchange).await {
             Ok(result) => result,
             Err(_) => Err(SendError::AnswerLost(format!(
@@ -112,51 +137,122 @@ impl Cluster {
     /// The URL under which a Service's port can be reached from here, for people.
     #[must_use]
     pub fn service_url(&self, service: &str, port: u16) -> Option<String> {
-        self.address(service, port)
-            .ok()
-            .map(|address| format!("http://{address}"))
-    }
-
-    fn address(&self, service: &str, port: u16) -> Result<SocketAddr, LookError> {
         self.host()
             .service_address(self.namespace(), service, port)
-            .ok_or_else(|| LookError::Unreachable {
-                service: service.to_owned(),
-                port,
-                reason: "it has no ready endpoint".to_owned(),
-            })
+            .map(|address| format!("http://{address}"))
     }
 }
 
-async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
+/// A connection to a real address.
+pub(super) async fn dial(address: SocketAddr) -> Result<Connection, Unconnected> {
+    let connect = async {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok::<_, std::io::Error>(stream)
+    };
+    let stream = connect
+        .await
+        .map_err(|error| Unconnected(error.to_string()))?;
+    Ok(Connection {
+        stream: Box::new(stream),
+        refused: None,
+    })
 }
 
 async fn exchange(
-    mut stream: TcpStream,
+    connection: Connection,
+    service: &str,
+    request: &Request,
+) -> Result<Response, SendError> {
+    let Connection { stream, refused } = connection;
+    let answered = talk(stream, service, request);
+    let Some(refused) = refused else {
+        return answered.await;
+    };
+    let mut refused = Some(refused);
+    tokio::pin!(answered);
+    let result = tokio::select! {
+        result = &mut answered => result,
+        Some(text) = said(&mut refused) => return Err(not_taken(text)),
+    };
+    match (result, refused) {
+        // The reason may come after the stream has ended.
+        (Err(SendError::AnswerLost(lost)), Some(refused)) => {
+            match tokio::time::timeout(Duration::from_millis(200), refused).await {
+                Ok(Some(text)) => Err(not_taken(text)),
+                _ => Err(SendError::AnswerLost(lost)),
+            }
+        }
+        (result, _) => result,
+    }
+}
+
+/// What stands between says once; without a word it is asked no more.
+async fn said(refused: &mut Option<BoxFuture<'static, Option<String>>>) -> Option<String> {
+    match refused {
+        Some(future) => {
+            let text = future.await;
+            *refused = None;
+            text
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Only a far end that did not even take the connection has certainly got nothing.
+fn not_taken(text: String) -> SendError {
+    let lower = text.to_ascii_lowercase();
+    let nothing = [
+        "connection refused",
+        "failed to connect",
+        "no such container",
+        "container not running",
+    ];
+    if nothing.iter().any(|sign| lower.contains(sign)) {
+        SendError::NotSent(text)
+    } else {
+        SendError::AnswerLost(text)
+    }
+}
+
+async fn talk(
+    mut stream: Box<dyn Stream>,
     service: &str,
     request: &Request,
 ) -> Result<Response, SendError> {
     let lost = |error: std::io::Error| SendError::AnswerLost(error.to_string());
-    stream
-        .write_all(&encode(service, request))
-        .await
-        .map_err(lost)?;
-    stream.flush().await.map_err(lost)?;
-    if request.lose_answer {
-        stream.readable().await.map_err(lost)?;
-        return Err(SendError::AnswerLost(
-            "the client closed before it read the answer".to_owned(),
-        ));
-    }
+    let bytes = encode(service, request);
+    let written = async {
+        stream.write_all(&bytes).await?;
+        stream.flush().await
+    };
+    // A server may answer and close before it has read everything: its answer is still there to be read.
+    let cut_short = written.await.err();
     let mut raw = Vec::new();
-    let mut limited = stream.take(ANSWER_LIMIT as u64);
-    limited.read_to_end(&mut raw).await.map_err(lost)?;
-    decode(&raw).ok_or_else(|| {
-        SendError::AnswerLost("the connection ended before the answer did".to_owned())
-    })
+    let mut chunk = vec![0; 16 << 10];
+    loop {
+        let length = match (stream.read(&mut chunk).await, &cut_short) {
+            (Ok(0) | Err(_), Some(error)) if raw.is_empty() => {
+                return Err(SendError::AnswerLost(error.to_string()));
+            }
+            (read, _) => read.map_err(lost)?,
+        };
+        if request.lose_answer && length > 0 {
+            return Err(SendError::AnswerLost(
+                "the client closed before it read the answer".to_owned(),
+            ));
+        }
+        raw.extend_from_slice(chunk.get(..length).unwrap_or_default());
+        let ended = length == 0 || raw.len() > ANSWER_LIMIT;
+        if let Some(response) = decode(&raw, ended) {
+            return Ok(response);
+        }
+        if ended {
+            return Err(SendError::AnswerLost(
+                "the connection ended before the answer did".to_owned(),
+            ));
+        }
+    }
 }
 
 /// HTTP/1.1 with `Connection: close`; header names and their case go out as written.
@@ -190,7 +286,8 @@ fn clean(text: &str) -> String {
         .collect()
 }
 
-fn decode(raw: &[u8]) -> Option<Response> {
+/// An answer without a length is whole only once the connection has ended.
+fn decode(raw: &[u8], ended: bool) -> Option<Response> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(start) = response.parse(raw).ok()? else {
@@ -211,8 +308,10 @@ fn decode(raw: &[u8]) -> Option<Response> {
             header("content-length").and_then(|value| value.parse::<usize>().ok())
         {
             rest.get(..length)?.to_vec()
-        } else {
+        } else if ended || matches!(response.code, Some(204 | 304)) {
             rest.to_vec()
+        } else {
+            return None;
         };
     Some(Response {
         status: response.code?,
@@ -242,9 +341,13 @@ mod tests {
 
     #[test]
     fn answers_are_decoded_by_length_and_by_chunk() {
-        let plain = decode(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess").unwrap();
+        let plain = decode(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess",
+            false,
+        )
+        .unwrap();
         assert_eq!((plain.status, plain.body.as_str()), (200, "success"));
-        let chunked = decode(b"HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n").unwrap();
+        let chunked = decode(b"HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", false).unwrap();
         assert_eq!((chunked.status, chunked.body.as_str()), (400, "abcde"));
         for cut in [
             &b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsucc"[..],
@@ -252,7 +355,68 @@ mod tests {
             b"",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
         ] {
-            assert_eq!(decode(cut), None);
+            assert_eq!(decode(cut, true), None);
+        }
+        let open = b"HTTP/1.1 200 OK\r\n\r\nsucc";
+        assert_eq!(decode(open, false), None);
+        assert_eq!(decode(open, true).unwrap().body, "succ");
+        assert_eq!(
+            decode(b"HTTP/1.1 204 No Content\r\n\r\n", false)
+                .unwrap()
+                .status,
+            204
+        );
+    }
+
+    /// A far end that answers in pieces, or not at all, behind somebody who may say why.
+    async fn exchanged(
+        answer: &'static [u8],
+        refused: Option<&'static str>,
+    ) -> Result<Response, SendError> {
+        let (near, mut far) = tokio::io::duplex(4096);
+        tokio::spawn(async move {
+            let mut head = vec![0; 8];
+            let _ = far.read_exact(&mut head).await;
+            let _ = far.write_all(answer).await;
+        });
+        let request = Request {
+            method: "GET".into(),
+            path: "/".into(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            lose_answer: false,
+        };
+        let refused: BoxFuture<'static, Option<String>> =
+            Box::pin(std::future::ready(refused.map(str::to_owned)));
+        exchange(
+            Connection {
+                stream: Box::new(near),
+                refused: Some(refused),
+            },
+            "s",
+            &request,
+        )
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_request_that_nobody_took_was_not_sent() {
+        assert!(
+            exchanged(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", None)
+                .await
+                .is_ok()
+        );
+        let refused = "error forwarding port 12000 to pod x: dial tcp4 127.0.0.1:12000: connect: connection refused";
+        assert!(matches!(
+            exchanged(b"", Some(refused)).await,
+            Err(SendError::NotSent(_))
+        ));
+        // Anything else may have got through.
+        for said in [None, Some("lost connection to pod")] {
+            assert!(
+                matches!(exchanged(b"", said).await, Err(SendError::AnswerLost(_))),
+                "{said:?}"
+            );
         }
     }
 

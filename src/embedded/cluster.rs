@@ -294,7 +294,7 @@ fn write_kubeconfig(
 }
 
 /// What Argo's and NATS' images run here, by image and first argument.
-fn known_services() -> Services {
+pub(super) fn known_services() -> Services {
     let words = [
         (ARGO_EVENTS_IMAGE, "eventsource-service"),
         (ARGO_EVENTS_IMAGE, "sensor-service"),

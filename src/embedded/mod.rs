@@ -7,3 +7,4 @@ pub mod controllers;
 pub mod node;
 pub mod services;
 pub mod snapshot;
+pub mod standalone;

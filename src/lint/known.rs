@@ -1,5 +1,7 @@
 //! The fields that Argo Events knows at every level of a Sensor; it ignores all others.
 
+use serde_json::Value;
+
 /// A level of a Sensor: an object with known fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
@@ -312,6 +314,24 @@ impl Level {
         let found = self.fields().iter().find(|(known, _)| *known == name);
         found.map(|(_, holds)| *holds)
     }
+}
+
+/// The value as a level knows it: fields that it ignores are gone, at every depth.
+pub(super) fn only(level: Level, value: &Value) -> Value {
+    let Value::Object(fields) = value else {
+        return value.clone();
+    };
+    let kept = fields.iter().filter_map(|(name, value)| {
+        let value = match (level.field(name)?, value) {
+            (One(inner), value) => only(inner, value),
+            (Many(inner), Value::Array(items)) => {
+                items.iter().map(|item| only(inner, item)).collect()
+            }
+            (_, value) => value.clone(),
+        };
+        Some((name.clone(), value))
+    });
+    Value::Object(kept.collect())
 }
 
 /// Names that the data of some kind of event source has at its top; a name that is not here is none of them.

@@ -23,6 +23,12 @@ use site::Site;
 use tree::Node;
 use world::{World, is_kind};
 
+/// The spec of a Sensor as Argo Events decodes it: without the fields that it ignores.
+#[must_use]
+pub fn decoded_spec(spec: &serde_json::Value) -> serde_json::Value {
+    known::only(known::Level::Spec, spec)
+}
+
 /// A file as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {

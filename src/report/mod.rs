@@ -9,6 +9,7 @@ pub mod json;
 pub mod junit;
 pub mod markdown;
 pub mod matrix;
+pub mod metrics;
 pub mod runbook;
 
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::Manifest;
 
-/// Renames every dependency `NAME` of a Sensor to `NAME-SUFFIX` (the suffix is the attempt's, such as `a3`), wherever the
+/// Renames every dependency `NAME` of a Sensor to `NAME-SUFFIX` (the suffix is the attempt's, such as `filter-path-a3`), wherever the
 /// Sensor names it.
 pub fn rename_dependencies(manifest: &mut Manifest, suffix: &str) {
     if manifest.object.get("kind").and_then(Value::as_str) != Some("Sensor") {

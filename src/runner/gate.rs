@@ -9,9 +9,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::expected::{Subscription, subscriptions};
+use super::releases;
 use super::sending::WEBHOOK_PORT;
 use crate::embedded::bus::ConsumerInfo;
 use crate::lab::GateMode;
+use crate::lint;
 use crate::session::message::{GateCondition, GateReport, StepError};
 
 /// What the log of one container instance has said about its subscriptions so far.
@@ -22,6 +24,9 @@ pub struct InstanceLog {
     pub failure: Option<String>,
     /// The election's last word, while it has not won.
     pub stand_by: Option<String>,
+    /// Lines seen, and how many of them are Argo's as far as any known release writes them.
+    pub lines: u64,
+    pub known_lines: u64,
 }
 
 /// Everything the gate looks at. An `Err` is "could not look", with its reason.
@@ -41,6 +46,8 @@ pub struct Input {
     /// By pod uid and restart count of container `main`.
     pub logs: BTreeMap<(String, u32), InstanceLog>,
     pub consumers: Result<Vec<ConsumerInfo>, String>,
+    /// Why the bus cannot be read at all, so that logs decide.
+    pub by_log_alone: Option<String>,
     /// The EventBus that the EventSource or the Sensor names and that is not there, in a sentence.
     pub missing_bus: Option<String>,
     /// What is wrong with the Sensor's spec, as its controller would say; `None` when nothing is.
@@ -219,11 +226,46 @@ fn split_pods<'a>(
     object: &Value,
     variable: &str,
 ) -> (Vec<&'a Value>, Vec<&'a Value>) {
-    let spec = object.get("spec");
+    let spec = decoded(object, variable);
     pods.iter().filter(|pod| !finished(pod)).partition(|pod| {
         !terminating(pod)
-            && carried(pod, variable).is_some_and(|carried| carried.get("spec") == spec)
+            && carried(pod, variable).is_some_and(|carried| decoded(&carried, variable) == spec)
     })
+}
+
+/// The spec as the controller decodes it and writes it again: without what it does not know, and without what Go leaves
+/// out or fills in as zero. Two specs that differ in nothing else are one.
+fn decoded(object: &Value, variable: &str) -> Option<Value> {
+    let spec = object.get("spec")?;
+    Some(if variable == "SENSOR_OBJECT" {
+        without_zeros(&lint::decoded_spec(spec))
+    } else {
+        without_zeros(spec)
+    })
+}
+
+fn without_zeros(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), without_zeros(value)))
+            .filter(|(_, value)| !is_zero(value))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.iter().map(without_zeros).collect(),
+        other => other.clone(),
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) => false,
+    }
 }
 
 fn event_source(input: &Input) -> GateCondition {
@@ -529,7 +571,7 @@ fn current_instance(input: &Input) -> Option<(&Value, (String, u32))> {
 }
 
 /// The level a pod's Sensor logs at: exactly `debug`, `info`, `warn`, `error`; anything else means info.
-fn log_level(pod: &Value) -> &'static str {
+pub(super) fn log_level(pod: &Value) -> &'static str {
     let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
     let environment = containers
         .and_then(|containers| {
@@ -611,6 +653,9 @@ fn subscribed(input: &Input) -> (GateCondition, Option<StepError>) {
             None,
         );
     }
+    if log.known_lines == 0 && log.lines >= releases::ENOUGH_LINES {
+        return unreadable(log.lines, command);
+    }
     let level = log_level(pod);
     if level != "debug" {
         return without_lines(input, level, command);
@@ -623,6 +668,17 @@ fn subscribed(input: &Input) -> (GateCondition, Option<StepError>) {
         )
     });
     (condition("subscribed", false, detail, command), None)
+}
+
+/// A log of another release proves nothing, and its silence is nobody's fault.
+fn unreadable(lines: u64, command: String) -> (GateCondition, Option<StepError>) {
+    let text = releases::unknown(lines);
+    let error = StepError {
+        reason: "unknown-release".to_owned(),
+        text: text.clone(),
+        environment: true,
+    };
+    (condition("subscribed", false, text, command), Some(error))
 }
 
 /// At any level but debug the success line does not exist: consumer state decides, or the mode wants the line itself.
@@ -654,6 +710,9 @@ fn without_lines(
 fn consumers(input: &Input) -> GateCondition {
     let command = "nats consumer report default".to_owned();
     let wanted = input.sensor.as_ref().map(subscriptions).unwrap_or_default();
+    if let Some(reason) = &input.by_log_alone {
+        return consumers_by_log(input, reason, command);
+    }
     let present = match &input.consumers {
         Ok(present) => present,
         Err(reason) => {
@@ -692,6 +751,22 @@ fn consumers(input: &Input) -> GateCondition {
         "consumers",
         !wanted.is_empty(),
         format!("{} of {} pulled from", wanted.len(), wanted.len()),
+        command,
+    )
+}
+
+/// Without the bus the lines of the current container decide, and nothing else can.
+fn consumers_by_log(input: &Input, reason: &str, command: String) -> GateCondition {
+    let wanted = input.sensor.as_ref().map(subscriptions).unwrap_or_default();
+    let log = current_instance(input)
+        .and_then(|(_, instance)| input.logs.get(&instance).cloned())
+        .unwrap_or_default();
+    let shown = wanted.iter().filter(|one| log.subscribed.contains(one));
+    let (shown, of) = (shown.count(), wanted.len());
+    condition(
+        "consumers",
+        shown == of && of > 0,
+        format!("by log alone, {shown} of {of} lines: {reason}"),
         command,
     )
 }

@@ -73,6 +73,7 @@ fn open_input(mode: GateMode) -> Input {
         consumers: Ok(wanted.iter().map(|one| consumer(one, 1)).collect()),
         missing_bus: None,
         invalid: None,
+        by_log_alone: None,
     }
 }
 
@@ -390,4 +391,67 @@ fn since_is_kept_while_a_condition_stays_as_it_is() {
             .any(|condition| condition.name == "consumers")
             && SUBJECT.starts_with("default")
     );
+}
+
+#[test]
+fn without_the_bus_the_lines_decide_and_it_says_so() {
+    let mut input = open_input(GateMode::Open);
+    input.consumers = Err("no".into());
+    input.by_log_alone = Some("you may not read Secret x".into());
+    let report = evaluate(&input);
+    assert!(report.open);
+    let told = report
+        .conditions
+        .iter()
+        .find(|one| one.name == "consumers")
+        .unwrap();
+    assert!(told.detail.contains("by log alone"), "{}", told.detail);
+    // Without the lines nothing is left to decide by.
+    input.logs.clear();
+    assert!(!evaluate(&input).open);
+    let sensor = input.sensor.clone().unwrap();
+    input.sensor_pods = vec![pod("new", "SENSOR_OBJECT", &sensor, Some("info"))];
+    assert!(!evaluate(&input).open);
+}
+
+#[test]
+fn a_log_of_an_unknown_release_is_told_with_those_that_are_known() {
+    let mut input = open_input(GateMode::Open);
+    for log in input.logs.values_mut() {
+        *log = InstanceLog {
+            lines: 40,
+            ..InstanceLog::default()
+        };
+    }
+    let failed = evaluate(&input).failed.unwrap();
+    assert!(failed.environment);
+    assert!(
+        failed.text.contains("1.6, 1.7, 1.8, 1.9"),
+        "{}",
+        failed.text
+    );
+    // A log that has only begun is waited for.
+    input.logs.values_mut().for_each(|log| log.lines = 2);
+    assert_eq!(evaluate(&input).failed, None);
+}
+
+/// A real controller decodes the object and writes it again: unknown fields are gone, and Go's zeros stand there.
+#[test]
+fn a_spec_that_went_through_the_controller_is_the_present_one() {
+    let mut live = sensor(&["t"]);
+    live["spec"]["dependencies"][0]["filtres"] = json!({"data": []});
+    live["spec"]["template"] = json!({"container": {"env": [{"name": "A", "value": "b"}]}});
+    let mut written = sensor(&["t"]);
+    written["metadata"]["creationTimestamp"] = Value::Null;
+    written["spec"]["template"] =
+        json!({"container": {"name": "", "resources": {}, "env": [{"name": "A", "value": "b"}]}});
+    written["spec"]["triggers"][0]["atLeastOnce"] = json!(false);
+    let pods = [pod("p", "SENSOR_OBJECT", &written, None)];
+    assert_eq!(split_pods(&pods, &live, "SENSOR_OBJECT").0.len(), 1);
+    // What the controller knows makes another spec.
+    live["spec"]["dependencies"][0]["filtersLogicalOperator"] = json!("or");
+    assert_eq!(split_pods(&pods, &live, "SENSOR_OBJECT").0.len(), 0);
+    let mut other = sensor(&["t"]);
+    other["spec"]["dependencies"][0]["filters"] = json!({"data": [{"path": "a", "value": [""]}]});
+    assert_eq!(split_pods(&pods, &other, "SENSOR_OBJECT").0.len(), 0);
 }

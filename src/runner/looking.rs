@@ -60,6 +60,7 @@ pub async fn look(
         sensor,
         sensor_pods: pods(cluster, &format!("sensor-name={SENSOR}")).await?,
         logs: observer.logs(),
+        by_log_alone: cluster.by_log_alone(),
         consumers: cluster
             .bus()
             .consumers()

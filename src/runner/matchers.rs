@@ -1,10 +1,8 @@
-//! Reading Argo's log lines: which line says what.
-//!
-//! Texts are those of Argo Events 1.9 (`pkg/sensors/listener.go`, `pkg/eventsources/eventing.go`,
-//! `pkg/eventbus/jetstream`); the lower-case forms are those of older releases.
+//! Reading Argo's log lines: which line says what. The texts that differ between releases are in [`super::releases`].
 
 use serde_json::Value;
 
+use super::releases::{RELEASES, is_landmark};
 use crate::kinds::TRACE_HEADER;
 
 /// What one log line says, as far as evidence and gate need it.
@@ -40,6 +38,10 @@ pub enum LogEvent {
         text: String,
     },
     Leading,
+    /// The program has started; its version, where it says one.
+    Started {
+        version: Option<String>,
+    },
     /// The EventSource handled a request with this arrival id.
     Received {
         arrival: String,
@@ -60,6 +62,7 @@ pub fn read(line: &str) -> Option<LogEvent> {
         .or_else(|| trigger_failed(message, &entry))
         .or_else(|| subscription(message, &entry))
         .or_else(|| election(message))
+        .or_else(|| started(message, &entry))
         .or_else(|| received(message, &entry))
 }
 
@@ -75,7 +78,10 @@ fn field(entry: &Value, name: &str) -> String {
 fn discarded(message: &str) -> Option<LogEvent> {
     let rest = message.strip_prefix("Event [ID '")?;
     let arrival = rest.split('\'').next()?.to_owned();
-    if let Some(place) = rest.rfind("] discarded due to filtering error: ") {
+    let passed = rest.rfind("] passed but with filtering error: ");
+    if let Some(place) = rest.rfind("] discarded due to filtering error: ")
+        && passed.is_none_or(|passed| passed < place)
+    {
         let error = rest
             .get(place + "] discarded due to filtering error: ".len()..)?
             .to_owned();
@@ -102,8 +108,9 @@ fn arrivals(entry: &Value) -> Vec<String> {
 }
 
 fn triggered(message: &str, entry: &Value) -> Option<LogEvent> {
-    let rest = message
-        .strip_prefix("Successfully processed trigger")
+    let rest = RELEASES
+        .iter()
+        .find_map(|release| message.strip_prefix(release.done))
         .or_else(|| message.strip_prefix("successfully processed trigger"))?;
     let named = rest.trim().trim_matches('\'').to_owned();
     let trigger = if named.is_empty() {
@@ -119,7 +126,7 @@ fn triggered(message: &str, entry: &Value) -> Option<LogEvent> {
 
 /// The second line of a failure has no ids and therefore proves nothing of any arrival.
 fn trigger_failed(message: &str, entry: &Value) -> Option<LogEvent> {
-    if !message.eq_ignore_ascii_case("Failed to execute a trigger") {
+    if !RELEASES.iter().any(|release| message == release.failed) {
         return None;
     }
     let arrivals = arrivals(entry);
@@ -145,6 +152,9 @@ fn subscription(message: &str, entry: &Value) -> Option<LogEvent> {
         });
     }
     let lower = message.to_ascii_lowercase();
+    let known = RELEASES
+        .iter()
+        .any(|release| message.contains(release.lost));
     let lost = [
         "nats connection lost",
         "nats server connection is lost",
@@ -152,11 +162,19 @@ fn subscription(message: &str, entry: &Value) -> Option<LogEvent> {
         "disconnected from",
         "connection closed",
     ];
-    lost.iter()
-        .any(|text| lower.contains(text))
-        .then(|| LogEvent::ConnectionLost {
-            text: message.to_owned(),
-        })
+    (known || lost.iter().any(|text| lower.contains(text))).then(|| LogEvent::ConnectionLost {
+        text: message.to_owned(),
+    })
+}
+
+/// Anything that only Argo Events writes on its way up.
+fn started(message: &str, entry: &Value) -> Option<LogEvent> {
+    is_landmark(message).then(|| LogEvent::Started {
+        version: entry
+            .get("version")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+    })
 }
 
 fn election(message: &str) -> Option<LogEvent> {
@@ -285,7 +303,11 @@ mod tests {
             "started subscribing to events for trigger t with client connection x",
             "Sensor started.",
         ] {
-            assert_eq!(read(&line(message, "")), None);
+            let read = read(&line(message, ""));
+            assert!(
+                matches!(read, None | Some(LogEvent::Started { .. })),
+                "{read:?}"
+            );
         }
     }
 
@@ -295,6 +317,64 @@ mod tests {
             read(&line("Failed to execute a trigger", r#","error":"no""#)),
             None
         );
+    }
+
+    /// The same five moments as each known release writes them.
+    #[test]
+    fn every_release_is_read() {
+        let ids = r#","triggerName":"t","triggeredBy":["d"],"triggeredByEvents":["a1"]"#;
+        for (done, failed, lost) in [
+            (
+                "Successfully processed trigger 't'",
+                "Failed to execute a trigger",
+                "EventBus connection lost, reconnecting...",
+            ),
+            (
+                "Successfully processed trigger 't'",
+                "Failed to execute a trigger",
+                "NATS connection lost, reconnecting...",
+            ),
+            (
+                "successfully processed the trigger",
+                "failed to execute a trigger",
+                "NATS streaming connection lost",
+            ),
+        ] {
+            assert_eq!(
+                read(&line(done, ids)),
+                Some(LogEvent::Triggered {
+                    trigger: "t".into(),
+                    arrivals: vec!["a1".into()]
+                })
+            );
+            assert!(matches!(
+                read(&line(failed, &format!(r#"{ids},"error":"no""#))),
+                Some(LogEvent::TriggerFailed { .. })
+            ));
+            assert!(
+                matches!(read(&line(lost, "")), Some(LogEvent::ConnectionLost { .. })),
+                "{lost}"
+            );
+        }
+        assert_eq!(
+            read(&line("starting sensor server", r#","version":"v1.9.11""#)),
+            Some(LogEvent::Started {
+                version: Some("v1.9.11".into())
+            })
+        );
+        for other in [
+            "Reconciling",
+            "event discarded by filter a1",
+            "trigger t succeeded",
+        ] {
+            assert_eq!(read(&line(other, ids)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_passed_with_an_error_was_not_discarded() {
+        let text = "Event [ID 'a1', Source 's', Time 't', Data '{\"x\":\"] discarded due to filtering error: no\"}'] passed but with filtering error: e";
+        assert_eq!(read(&line(text, "")), None);
     }
 
     #[test]

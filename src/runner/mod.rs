@@ -15,5 +15,7 @@ pub mod gate;
 pub mod looking;
 pub mod matchers;
 pub mod observer;
+pub mod releases;
 pub mod sending;
+pub mod trace;
 pub mod work;

@@ -32,6 +32,8 @@ use crate::kinds;
 const IDLE_LOOK: Duration = Duration::from_millis(500);
 /// Facts of the present attempt that are kept at hand; older ones are on disk.
 const KEPT_FACTS: usize = 50_000;
+/// Lines and Workflows that wait until it is known where their arrivals belong.
+const WAITING_LIMIT: usize = 10_000;
 /// Lines of a Sensor that are remembered as seen.
 const SEEN_LIMIT: usize = 1_000_000;
 
@@ -184,6 +186,11 @@ struct Task {
     /// Traces that an earlier process sent, or was about to send.
     cut_off: BTreeSet<String>,
     arrivals: BTreeMap<String, Option<Arrival>>,
+    /// Seen while the bus could not be read: read again once it can, or once a log names the arrival.
+    waiting_lines: Vec<LogLine>,
+    waiting_workflows: BTreeMap<String, DynamicObject>,
+    /// Whether the last look at the bus succeeded.
+    bus_read: bool,
     /// Last sequence read from the bus, and the last one that was there when the session began.
     read_sequence: u64,
     old_sequence: Option<u64>,
@@ -215,6 +222,9 @@ impl Task {
             sent: BTreeMap::new(),
             cut_off: BTreeSet::new(),
             arrivals: BTreeMap::new(),
+            waiting_lines: Vec::new(),
+            waiting_workflows: BTreeMap::new(),
+            bus_read: false,
             read_sequence: 0,
             old_sequence: None,
             consumers: BTreeMap::new(),
@@ -344,6 +354,7 @@ impl Task {
     async fn look(&mut self) {
         if self.look_at_bus().await {
             self.look_at_consumers().await;
+            self.take_up_waiting().await;
         }
         if !self.collecting.is_empty() || !self.ended.is_empty() {
             self.look_at_ledger().await;
@@ -356,6 +367,52 @@ impl Task {
 
     /// Reads new messages; true when the stream was read to its end.
     async fn look_at_bus(&mut self) -> bool {
+        self.bus_read = self.read_bus().await;
+        self.bus_read
+    }
+
+    /// What was seen while the bus could not be read.
+    async fn take_up_waiting(&mut self) {
+        if self.waiting_lines.is_empty() && self.waiting_workflows.is_empty() {
+            return;
+        }
+        for line in std::mem::take(&mut self.waiting_lines) {
+            self.log_line(&line).await;
+        }
+        for (_, workflow) in std::mem::take(&mut self.waiting_workflows) {
+            self.workflow(&workflow).await;
+        }
+    }
+
+    /// Where the bus cannot be read at all, a trace of this session beside an arrival says where the arrival belongs.
+    async fn placed_by_trace(&mut self, arrival: &str, trace: Option<&str>) {
+        let unknown = !arrival.is_empty()
+            && arrival != "none"
+            && self.cluster.by_log_alone().is_some()
+            && !self.arrivals.contains_key(arrival);
+        let place = trace.and_then(|trace| self.sent.get(trace)).cloned();
+        let (true, Some(place)) = (unknown, place) else {
+            return;
+        };
+        let known = Arrival {
+            id: arrival.to_owned(),
+            trace: trace.map(str::to_owned),
+            sequence: None,
+            place,
+        };
+        self.arrivals.insert(arrival.to_owned(), Some(known));
+        Box::pin(self.take_up_waiting()).await;
+    }
+
+    /// Whether an arrival may still turn out to be one of this session.
+    fn may_be_placed(&self, arrival: &str) -> bool {
+        !self.bus_read
+            && !arrival.is_empty()
+            && arrival != "none"
+            && !self.arrivals.contains_key(arrival)
+    }
+
+    async fn read_bus(&mut self) -> bool {
         let bus = self.bus();
         let Ok(last) = bus.last_sequence().await else {
             return false;
@@ -480,6 +537,10 @@ impl Task {
     }
 
     async fn look_at_ledger(&mut self) {
+        if !self.bus_read && self.cluster.by_log_alone().is_none() {
+            // Rows of arrivals that nobody can place yet would be passed over.
+            return;
+        }
         let ended = std::mem::take(&mut self.ended);
         let records = if self.destination {
             self.cluster.records(self.records_read).await
@@ -490,6 +551,9 @@ impl Task {
             self.ended.extend(ended);
             return;
         };
+        for row in &view.attempts {
+            self.placed_by_trace(&row.arrival, Some(&row.trace)).await;
+        }
         let mut new = Vec::new();
         for row in records {
             self.records_read = self.records_read.max(row.seq);
@@ -555,9 +619,14 @@ impl Task {
     }
 
     async fn log_line(&mut self, line: &LogLine) {
-        let Some(event) = matchers::read(&line.text) else {
+        let event = matchers::read(&line.text);
+        self.count(line, event.is_some());
+        let Some(event) = event else {
             return;
         };
+        if let LogEvent::Received { arrival, trace } = &event {
+            self.placed_by_trace(arrival, trace.as_deref()).await;
+        }
         let ids = match &event {
             LogEvent::Discarded { arrival, .. } | LogEvent::Received { arrival, .. } => {
                 vec![arrival.clone()]
@@ -568,11 +637,26 @@ impl Task {
             other => return self.instance_event(line, other),
         };
         let mut arrivals = Vec::new();
+        let mut waits = false;
         for id in ids {
             arrivals.extend(self.arrival(&id).await);
+            waits |= self.may_be_placed(&id);
+        }
+        if waits && self.waiting_lines.len() < WAITING_LIMIT {
+            self.waiting_lines.push(line.clone());
         }
         let namespace = self.cluster.namespace().to_owned();
         self.write(facts::logged(&event, line, &arrivals, &namespace));
+    }
+
+    /// How much of an instance's log can be read at all.
+    fn count(&self, line: &LogLine, known: bool) {
+        let mut logs = lock(&self.logs);
+        let log = logs
+            .entry((line.pod.uid.clone(), line.pod.instance))
+            .or_default();
+        log.lines += 1;
+        log.known_lines += u64::from(known);
     }
 
     fn instance_event(&self, line: &LogLine, event: &LogEvent) {
@@ -615,14 +699,17 @@ impl Task {
         ) else {
             return;
         };
-        let label = workflow
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get("arrival"))
-            .cloned()
-            .unwrap_or_default();
+        let labelled = |key: &str| {
+            let labels = workflow.metadata.labels.as_ref();
+            labels.and_then(|labels| labels.get(key)).cloned()
+        };
+        let label = labelled("arrival").unwrap_or_default();
+        self.placed_by_trace(&label, labelled("trace").as_deref())
+            .await;
         let Some(arrival) = self.arrival(&label).await else {
+            if self.may_be_placed(&label) && self.waiting_workflows.len() < WAITING_LIMIT {
+                self.waiting_workflows.insert(uid, workflow.clone());
+            }
             return;
         };
         let text = |pointer: &str| {

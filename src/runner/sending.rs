@@ -14,7 +14,12 @@ pub const WEBHOOK_PORT: u16 = 12000;
 
 /// The request of a probe; `{{attempt}}` in the body becomes the attempt, the trace goes into its header.
 #[must_use]
-pub fn request(probe: &Probe, event: &str, attempt: u32, trace: &str) -> Request {
+pub fn request(
+    probe: &Probe,
+    event: &str,
+    attempt: impl std::fmt::Display,
+    trace: &str,
+) -> Request {
     let mut headers = Vec::new();
     if !probe
         .headers

@@ -231,7 +231,7 @@ impl Worker {
             texts.push((file, text));
         }
         let mut fingerprints = Vec::new();
-        let suffix = self.cluster.attempt_suffix(attempt);
+        let suffix = self.cluster.attempt_suffix(lab, attempt);
         for manifest in &mut manifests {
             // Before anybody can write a word of it.
             self.observer.hide(cluster::texts_in(manifest));
@@ -352,7 +352,12 @@ impl Worker {
             .lab(&place.lab)
             .map(|lab| lab.event.clone())
             .unwrap_or_default();
-        let request = sending::request(probe, &event, place.attempt, trace);
+        let request = sending::request(
+            probe,
+            &event,
+            self.cluster.attempt_name(place.attempt),
+            trace,
+        );
         let url = self
             .cluster
             .service_url(sending::WEBHOOK_SERVICE, sending::WEBHOOK_PORT)

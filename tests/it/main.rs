@@ -53,6 +53,7 @@ mod node_children;
 mod node_pods;
 mod node_support;
 mod rbac_golden;
+mod real_cluster;
 mod running;
 mod screen;
 mod screen_loop;

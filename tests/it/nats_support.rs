@@ -139,6 +139,10 @@ impl NatsServer {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    pub fn runs(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Ends it at once, as a kill does; its files stay.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

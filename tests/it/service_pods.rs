@@ -132,6 +132,9 @@ impl TestBus {
 
     /// Messages of the stream, empty while there is none.
     pub async fn messages(&self) -> Vec<eventlab::embedded::bus::StoredMessage> {
+        if self.nats.as_ref().is_some_and(|nats| !nats.runs()) {
+            return Vec::new();
+        }
         self.bus()
             .await
             .messages("default", 0, 10_000)

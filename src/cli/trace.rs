@@ -1,0 +1,323 @@
+//! `eventlab trace`: one event through a pipeline of one's own, layer by layer.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::exit::{Exit, Failure};
+use super::place::Place;
+use super::prepare::agreed;
+use super::run::Format;
+use super::start;
+use crate::cluster::{Cluster, Context, ContextRequest};
+use crate::embedded::services::eventsource;
+use crate::kinds::NAMESPACE;
+use crate::report::explain::walk::{Input, walk};
+use crate::report::explain::{Request, Sensor, Stop, Walk};
+use crate::runner::sending;
+use crate::runner::trace::{Finding, Pipeline, Search, Sought, Standing, TraceError};
+
+/// Arguments of `trace`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TraceArgs {
+    /// Namespace of the pipeline (default: that of the context; on the embedded cluster the lab's)
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// The EventSource
+    #[arg(long, value_name = "NAME")]
+    eventsource: String,
+    /// Its event, where it has several
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+    /// The Sensor
+    #[arg(long, value_name = "NAME")]
+    sensor: String,
+    /// Body of the one request that is sent
+    #[arg(long, value_name = "TEXT", required_unless_present = "no_send")]
+    body: Option<String>,
+    /// A header of the request, as `Name: value`
+    #[arg(short = 'H', long, value_name = "NAME: VALUE")]
+    header: Vec<String>,
+    /// Send nothing; look for an event that is there
+    #[arg(long, conflicts_with = "body", requires = "arrival")]
+    no_send: bool,
+    /// The event's id, as the EventSource and the Sensor log it
+    #[arg(long, value_name = "ID", requires = "no_send")]
+    arrival: Option<String>,
+    /// Do not ask before sending
+    #[arg(long)]
+    yes: bool,
+    /// How long to look
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+const EXAMPLES: &str = "Examples:
+  eventlab trace --context kind-lab -n shop --eventsource web --sensor orders --body '{\"kind\":\"order.created\"}'
+  eventlab trace --context kind-lab -n shop --eventsource web --sensor orders --no-send --arrival 3f2a…
+  eventlab trace --eventsource orders --sensor orders --event filter-path --body '{…}'   on the embedded cluster
+
+The event is real: whatever the pipeline does with it is done. It carries one header more, X-Eventlab-Trace.
+
+Exit codes: 0 it is proven how far the event came, 1 it is not, 2 usage, 3 could not look.";
+
+/// Asks, sends one event, and says where it is.
+///
+/// # Errors
+/// No cluster, no such pipeline, no answer to the question.
+pub async fn run(place: &Place, args: &TraceArgs) -> Result<Exit, Failure> {
+    let cluster = cluster(place, args).await?;
+    let pipeline = Pipeline::look(
+        &cluster,
+        &args.eventsource,
+        args.event.as_deref(),
+        &args.sensor,
+    )
+    .await
+    .map_err(failure)?;
+    let search = if args.no_send {
+        let sought = Sought {
+            arrival: args.arrival.clone(),
+            trace: None,
+        };
+        Some(Search::begin(&cluster, &pipeline, sought, false).await)
+    } else {
+        send(&cluster, &pipeline, args).await?
+    };
+    let Some(mut search) = search else {
+        eprintln!("Nothing was sent.");
+        return Ok(Exit::Proven);
+    };
+    let known = search
+        .follow(&pipeline, Duration::from_secs(args.timeout))
+        .await;
+    let findings = search.findings(&pipeline);
+    let predicted = match search.payload().await {
+        Some(event) => predict(&pipeline, &Input::event(&event)),
+        None => request_of(args).and_then(|request| predict_request(&pipeline, request)),
+    };
+    tell(args, &search, &findings, &predicted);
+    Ok(exit(&findings, known))
+}
+
+fn failure(error: TraceError) -> Failure {
+    match error {
+        TraceError::Look(error) => Failure::environment(error),
+        error => Failure::usage(error),
+    }
+}
+
+/// The context's cluster, else the embedded one that runs in another terminal.
+async fn cluster(place: &Place, args: &TraceArgs) -> Result<Cluster, Failure> {
+    let (context, default) = match start::confirmed(&place.real).await? {
+        Some(context) => {
+            let namespace = context.namespace.clone();
+            (context, namespace)
+        }
+        None => (embedded(place).await?, NAMESPACE.to_owned()),
+    };
+    let namespace = args.namespace.clone().unwrap_or(default);
+    let mut options = place.real.options(None);
+    if let Some(address) = place.real.webhook {
+        let service = format!("{}-eventsource-svc", args.eventsource);
+        options.addresses = [(service, address)].into();
+    }
+    Ok(Cluster::of_context(&context, &namespace, options))
+}
+
+async fn embedded(place: &Place) -> Result<Context, Failure> {
+    let folder = place.folder()?;
+    let running = start::running(&folder).ok_or_else(|| {
+        Failure::environment(
+            "no cluster to look at: name one with --context, or start the embedded one with `eventlab cluster start` in another terminal",
+        )
+    })?;
+    let request = ContextRequest {
+        name: "admin".to_owned(),
+        kubeconfig: Some(running.kubeconfig),
+        confirmed: None,
+    };
+    Context::load(&request).await.map_err(Failure::environment)
+}
+
+/// `None` when the answer to the question was no.
+async fn send(
+    cluster: &Cluster,
+    pipeline: &Pipeline,
+    args: &TraceArgs,
+) -> Result<Option<Search>, Failure> {
+    let webhook = pipeline.webhook().map_err(failure)?;
+    let headers = headers(&args.header)?;
+    let trace = format!(
+        "trace-{}",
+        uuid::Uuid::new_v4().simple().to_string().split_at(12).0
+    );
+    let body = args.body.clone().unwrap_or_default().into_bytes();
+    let request = webhook.request(&headers, body, &trace);
+    eprintln!(
+        "{}",
+        sending::command(
+            &request,
+            &format!("http://{}:{}", webhook.service, webhook.port)
+        )
+    );
+    let question = format!(
+        "Send this one event to EventSource {} in namespace {} of {}?",
+        pipeline.source_name(),
+        pipeline.namespace,
+        cluster.name()
+    );
+    if !agreed(args.yes, &question)? {
+        return Ok(None);
+    }
+    let sought = Sought {
+        trace: Some(trace),
+        arrival: None,
+    };
+    let mut search = Search::begin(cluster, pipeline, sought, true).await;
+    let answer = cluster.send(&webhook.service, webhook.port, &request).await;
+    search.answered(answer);
+    Ok(Some(search))
+}
+
+fn headers(given: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    given
+        .iter()
+        .map(|text| {
+            let (name, value) = text.split_once(':').ok_or_else(|| {
+                Failure::usage(format!(
+                    "--header {text:?} is no header; write it as `Name: value`"
+                ))
+            })?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        })
+        .collect()
+}
+
+fn request_of(args: &TraceArgs) -> Result<Request, String> {
+    let body = args.body.clone().ok_or("the event itself is not known")?;
+    Request::new(&args.header, None, body.into_bytes())
+}
+
+fn predict_request(pipeline: &Pipeline, request: Request) -> Result<Walk, String> {
+    let intake = eventsource::intake(&pipeline.event_source, &pipeline.event)?
+        .ok_or("the event is no webhook")?;
+    predict(pipeline, &Input::Request(request, intake))
+}
+
+/// What the live filter would decide, by our own evaluation.
+fn predict(pipeline: &Pipeline, input: &Input) -> Result<Walk, String> {
+    let now = Timestamp::now();
+    let sensor = Sensor::read("live", &pipeline.sensor, now).map_err(|error| error.to_string())?;
+    let wanted = (pipeline.source_name(), pipeline.event.as_str());
+    let dependencies = sensor.by_event();
+    let dependencies = dependencies
+        .iter()
+        .find(|some| {
+            some.first()
+                .is_some_and(|first| (first.source.as_str(), first.event.as_str()) == wanted)
+        })
+        .ok_or("no dependency listens to it")?;
+    walk(&sensor, dependencies, input, now).map_err(|error| error.to_string())
+}
+
+/// In one sentence.
+fn prediction(predicted: &Result<Walk, String>) -> String {
+    match predicted {
+        Err(reason) => format!("predicted: nothing, {reason}"),
+        Ok(walk) => match walk.stopped_at {
+            None => "predicted: it passes the live filter".to_owned(),
+            Some(stop) => {
+                let place = match stop {
+                    Stop::Intake => "the EventSource refuses it",
+                    Stop::Bus => "the EventSource's own filter keeps it off the bus",
+                    Stop::Transform => "the dependency's transform fails",
+                    Stop::Filter => "the live filter drops it",
+                    Stop::Conditions => "it waits for the trigger's other dependencies",
+                    Stop::Submit => "the object cannot be built",
+                };
+                let line = walk.logs.iter().rev().find(|line| !line.msg.is_empty());
+                let line = line.map_or(String::new(), |line| format!(": {}", line.msg));
+                format!("predicted: {place}{line}")
+            }
+        },
+    }
+}
+
+fn print(text: &str) {
+    // A reader that went away ends the output, nothing else.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+fn tell(args: &TraceArgs, search: &Search, findings: &[Finding], predicted: &Result<Walk, String>) {
+    let verdict = verdict(findings);
+    if args.format == Format::Json {
+        let value = json!({
+            "arrival": search.arrival(),
+            "verdict": verdict,
+            "layers": findings,
+            "predicted": prediction(predicted),
+        });
+        return print(&value.to_string());
+    }
+    for finding in findings {
+        let word = match finding.standing {
+            Standing::Through => "yes",
+            Standing::Stopped => "NO",
+            Standing::Unproven => "unproven",
+        };
+        print(&format!("{:<8} {word:<9} {}", finding.layer, finding.line));
+        if !finding.command.is_empty() {
+            print(&format!("{:18} see: {}", "", finding.command));
+        }
+        if let Some(would) = &finding.would_prove {
+            print(&format!("{:18} would prove it: {would}", ""));
+        }
+    }
+    print(&prediction(predicted));
+    print(&verdict);
+}
+
+fn verdict(findings: &[Finding]) -> String {
+    if let Some(stopped) = findings
+        .iter()
+        .find(|one| one.standing == Standing::Stopped)
+    {
+        return format!(
+            "proven: it was stopped at {}: {}",
+            stopped.layer, stopped.line
+        );
+    }
+    let last = findings
+        .iter()
+        .rposition(|one| one.standing == Standing::Through);
+    let next = last.map_or(findings.first(), |last| findings.get(last + 1));
+    match (last.and_then(|last| findings.get(last)), next) {
+        (Some(last), None) => format!("proven: it came through {}", last.layer),
+        (Some(last), Some(next)) => {
+            format!(
+                "unproven: it came through {}; {} is not known",
+                last.layer, next.layer
+            )
+        }
+        (None, _) => "unproven: nothing is known of it".to_owned(),
+    }
+}
+
+fn exit(findings: &[Finding], known: bool) -> Exit {
+    let stopped = findings.iter().any(|one| one.standing == Standing::Stopped);
+    let ran = findings
+        .last()
+        .is_some_and(|last| last.standing == Standing::Through);
+    if stopped || (known && ran) {
+        Exit::Proven
+    } else {
+        Exit::NotProven
+    }
+}

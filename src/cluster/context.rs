@@ -1,0 +1,339 @@
+//! A context of a kubeconfig, read once and pinned: every call of the session goes where this says.
+//!
+//! The current context is never taken: a name is always asked for. A context that looks like production is refused
+//! unless its name is given a second time.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::Client;
+use kube::client::ClientBuilder;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+use super::steady;
+use crate::embedded::api::tls::init_tls;
+
+/// A connection to the API server takes no longer than this.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Words that production goes by.
+const PRODUCTION: [&str; 5] = ["prod", "production", "prd", "live", "prod1"];
+
+/// Why a context cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ContextError {
+    #[error("cannot read the kubeconfig {place}: {source}; name one with --kubeconfig")]
+    Read {
+        place: String,
+        #[source]
+        source: Box<KubeconfigError>,
+    },
+    #[error(
+        "there is no context `{name}` in {place}; it has {known}. `kubectl config get-contexts` lists them"
+    )]
+    Unknown {
+        name: String,
+        place: String,
+        known: String,
+    },
+    #[error(
+        "context `{name}` looks like production ({why}); eventlab makes objects and sends events there. If it is meant, add --yes-really-this-context {name}"
+    )]
+    Production { name: String, why: String },
+    #[error("--yes-really-this-context {said} names another context than --context {name}")]
+    NotConfirmed { name: String, said: String },
+    #[error("context `{name}` of {place} cannot be used: {reason}")]
+    Unusable {
+        name: String,
+        place: String,
+        reason: String,
+    },
+}
+
+/// What was asked for on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextRequest {
+    pub name: String,
+    /// `None` for `$KUBECONFIG`, else `~/.kube/config`.
+    pub kubeconfig: Option<PathBuf>,
+    /// The name once more, for a context that looks like production.
+    pub confirmed: Option<String>,
+}
+
+/// A context with its client.
+#[derive(Clone)]
+pub struct Context {
+    pub name: String,
+    /// URL of the API server.
+    pub server: String,
+    /// The namespace that the context names, else `default`.
+    pub namespace: String,
+    /// Why it looks like production, if it does.
+    pub production: Option<String>,
+    pub client: Client,
+    config: Config,
+    kubeconfig: Option<PathBuf>,
+}
+
+impl Context {
+    /// Reads the kubeconfig and makes the client. Nothing is asked of the cluster.
+    ///
+    /// # Errors
+    /// [`ContextError`], except for production: see [`Context::confirm`].
+    pub async fn load(request: &ContextRequest) -> Result<Self, ContextError> {
+        init_tls();
+        let place = place(request.kubeconfig.as_deref());
+        let file = read(request.kubeconfig.as_deref()).map_err(|source| ContextError::Read {
+            place: place.clone(),
+            source: Box::new(source),
+        })?;
+        let known: Vec<&str> = file.contexts.iter().map(|one| one.name.as_str()).collect();
+        if !known.contains(&request.name.as_str()) {
+            return Err(ContextError::Unknown {
+                name: request.name.clone(),
+                known: listed(&known),
+                place,
+            });
+        }
+        let production = production_signs(&file, &request.name);
+        let options = KubeConfigOptions {
+            context: Some(request.name.clone()),
+            ..KubeConfigOptions::default()
+        };
+        let unusable = |reason: String| ContextError::Unusable {
+            name: request.name.clone(),
+            place: place.clone(),
+            reason,
+        };
+        let mut config = Config::from_custom_kubeconfig(file, &options)
+            .await
+            .map_err(|error| unusable(error.to_string()))?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        let client = client(config.clone()).map_err(|error| unusable(error.to_string()))?;
+        Ok(Self {
+            name: request.name.clone(),
+            server: config.cluster_url.to_string(),
+            namespace: config.default_namespace.clone(),
+            production,
+            client,
+            config,
+            kubeconfig: request.kubeconfig.clone(),
+        })
+    }
+
+    /// Refuses a context that looks like production, unless its name was given twice.
+    ///
+    /// # Errors
+    /// [`ContextError::Production`], [`ContextError::NotConfirmed`].
+    pub fn confirm(&self, request: &ContextRequest) -> Result<(), ContextError> {
+        match (&request.confirmed, &self.production) {
+            (Some(said), _) if *said != self.name => Err(ContextError::NotConfirmed {
+                name: self.name.clone(),
+                said: said.clone(),
+            }),
+            (None, Some(why)) => Err(ContextError::Production {
+                name: self.name.clone(),
+                why: why.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A client of the same cluster that acts as somebody else, by impersonation.
+    ///
+    /// # Errors
+    /// [`ContextError::Unusable`].
+    pub fn impersonating(&self, user: &str, groups: &[&str]) -> Result<Client, ContextError> {
+        let mut config = self.config.clone();
+        config.auth_info.impersonate = Some(user.to_owned());
+        config.auth_info.impersonate_groups =
+            (!groups.is_empty()).then(|| groups.iter().map(|group| (*group).to_owned()).collect());
+        self.made(config)
+    }
+
+    /// A client of the same cluster that shows a bearer token and nothing else.
+    ///
+    /// # Errors
+    /// [`ContextError::Unusable`].
+    pub fn with_token(&self, token: &str) -> Result<Client, ContextError> {
+        let mut config = self.config.clone();
+        config.auth_info = kube::config::AuthInfo {
+            token: Some(token.to_owned().into()),
+            ..kube::config::AuthInfo::default()
+        };
+        self.made(config)
+    }
+
+    /// The CA certificate of the API server, PEM; empty where the kubeconfig names none.
+    #[must_use]
+    pub fn ca_pem(&self) -> String {
+        use base64::Engine as _;
+        let encode = |der: &Vec<u8>| {
+            let text = base64::engine::general_purpose::STANDARD.encode(der);
+            let lines: Vec<&str> = text
+                .as_bytes()
+                .chunks(64)
+                .filter_map(|line| std::str::from_utf8(line).ok())
+                .collect();
+            format!(
+                "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+                lines.join("\n")
+            )
+        };
+        self.config.root_cert.iter().flatten().map(encode).collect()
+    }
+
+    fn made(&self, config: Config) -> Result<Client, ContextError> {
+        client(config).map_err(|error| ContextError::Unusable {
+            name: self.name.clone(),
+            place: place(self.kubeconfig.as_deref()),
+            reason: error.to_string(),
+        })
+    }
+}
+
+fn client(config: Config) -> Result<Client, kube::Error> {
+    Ok(ClientBuilder::try_from(config)?
+        .with_layer(&steady::layer())
+        .build())
+}
+
+fn read(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigError> {
+    match path {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    }
+}
+
+fn place(path: Option<&Path>) -> String {
+    match (path, std::env::var("KUBECONFIG")) {
+        (Some(path), _) => path.display().to_string(),
+        (None, Ok(paths)) if !paths.is_empty() => paths,
+        _ => "~/.kube/config".to_owned(),
+    }
+}
+
+fn listed(known: &[&str]) -> String {
+    if known.is_empty() {
+        return "no context at all".to_owned();
+    }
+    let shown: Vec<String> = known
+        .iter()
+        .take(12)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let more = known.len().saturating_sub(shown.len());
+    match more {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// A word of production in the context's name, its cluster's, its namespace or the server's host.
+fn production_signs(file: &Kubeconfig, name: &str) -> Option<String> {
+    let context = file
+        .contexts
+        .iter()
+        .find(|one| one.name == name)
+        .and_then(|one| one.context.as_ref());
+    let cluster = context
+        .map(|context| context.cluster.as_str())
+        .unwrap_or_default();
+    let server = file
+        .clusters
+        .iter()
+        .find(|one| one.name == cluster)
+        .and_then(|one| one.cluster.as_ref()?.server.as_deref())
+        .unwrap_or_default();
+    let namespace = context
+        .and_then(|context| context.namespace.as_deref())
+        .unwrap_or_default();
+    [
+        ("its name", name),
+        ("its cluster", cluster),
+        ("its namespace", namespace),
+        ("its server", server),
+    ]
+    .into_iter()
+    .find_map(|(what, text)| {
+        production_word(text).map(|word| format!("{what} has the word `{word}`"))
+    })
+}
+
+fn production_word(text: &str) -> Option<String> {
+    text.to_ascii_lowercase()
+        .split(|character: char| !character.is_ascii_alphanumeric())
+        .find(|word| PRODUCTION.contains(word))
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, server: &str) -> Kubeconfig {
+        Kubeconfig::from_yaml(&format!(
+            "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: '{server}'}}}}]\ncontexts: [{{name: '{name}', context: {{cluster: c, user: u}}}}]\nusers: []\n"
+        ))
+        .unwrap()
+    }
+
+    #[test]
+    fn production_is_told_by_whole_words() {
+        for (name, server, production) in [
+            ("kind-lab", "https://127.0.0.1:6443", false),
+            ("product-team-dev", "https://127.0.0.1:6443", false),
+            ("reproduce", "https://delivery.example", false),
+            ("gke_shop-prod_europe", "https://10.0.0.1", true),
+            ("shop", "https://api.production.example.com", true),
+            ("PRD", "https://10.0.0.1", true),
+        ] {
+            let signs = production_signs(&file(name, server), name);
+            assert_eq!(signs.is_some(), production, "{name} {server}: {signs:?}");
+        }
+    }
+
+    async fn load(text: &str, name: &str) -> Result<Context, ContextError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        std::fs::write(&path, text).unwrap();
+        Context::load(&ContextRequest {
+            name: name.to_owned(),
+            kubeconfig: Some(path),
+            confirmed: None,
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn an_unknown_context_is_told_with_those_there_are() {
+        let text = "apiVersion: v1\nkind: Config\ncurrent-context: b\nclusters: []\nusers: []\ncontexts: [{name: a, context: {cluster: c}}, {name: b, context: {cluster: c}}]\n";
+        let error = load(text, "x").await.err().unwrap().to_string();
+        assert!(error.contains("`a`, `b`"), "{error}");
+        // The context is there and its cluster is not.
+        let error = load(text, "a").await.err().unwrap().to_string();
+        assert!(error.contains("cannot be used"), "{error}");
+        for bad in ["{", "", "- 1"] {
+            assert!(load(bad, "a").await.is_err(), "{bad:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn production_needs_its_name_twice() {
+        let text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: []\ncontexts: [{name: shop-prod, context: {cluster: c}}]\n";
+        let context = load(text, "shop-prod").await.unwrap();
+        let request = |confirmed: Option<&str>| ContextRequest {
+            name: "shop-prod".to_owned(),
+            kubeconfig: None,
+            confirmed: confirmed.map(str::to_owned),
+        };
+        assert!(matches!(
+            context.confirm(&request(None)),
+            Err(ContextError::Production { .. })
+        ));
+        assert!(matches!(
+            context.confirm(&request(Some("shop"))),
+            Err(ContextError::NotConfirmed { .. })
+        ));
+        assert!(context.confirm(&request(Some("shop-prod"))).is_ok());
+    }
+}

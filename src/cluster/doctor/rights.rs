@@ -1,0 +1,168 @@
+//! The rights of the present user for everything that eventlab does, asked for one by one.
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::Api;
+use kube::api::PostParams;
+
+use super::{Patient, Point, Verdict, why};
+
+/// How many reviews are under way at a time.
+const AT_ONCE: usize = 8;
+
+/// One use of the cluster, and the rights it takes: verbs, group, resource.
+struct Use {
+    name: &'static str,
+    /// What is lost without it.
+    without: &'static str,
+    verdict: Verdict,
+    rights: &'static [(&'static str, &'static str, &'static str)],
+}
+
+const WRITE: &str = "get list create update delete";
+
+const USES: [Use; 6] = [
+    Use {
+        name: "rights: apply",
+        without: "the labs' objects cannot be made",
+        verdict: Verdict::Missing,
+        rights: &[
+            (WRITE, "", "configmaps"),
+            (WRITE, "", "services"),
+            (WRITE, "", "serviceaccounts"),
+            (WRITE, "", "persistentvolumeclaims"),
+            (WRITE, "apps", "deployments"),
+            (WRITE, "rbac.authorization.k8s.io", "roles"),
+            (WRITE, "rbac.authorization.k8s.io", "rolebindings"),
+            (WRITE, "argoproj.io", "eventbus"),
+            (WRITE, "argoproj.io", "eventsources"),
+            (WRITE, "argoproj.io", "sensors"),
+            (WRITE, "argoproj.io", "workflowtemplates"),
+            ("list watch", "argoproj.io", "workflows"),
+        ],
+    },
+    Use {
+        name: "rights: grant",
+        without: "nobody may grant rights that he does not have: the labs' Roles are refused",
+        verdict: Verdict::Missing,
+        rights: &[
+            ("create", "argoproj.io", "workflows"),
+            ("create patch", "argoproj.io", "workflowtaskresults"),
+        ],
+    },
+    Use {
+        name: "rights: look",
+        without: "logs and pods cannot be seen: every verdict stays unproven",
+        verdict: Verdict::Missing,
+        rights: &[
+            ("get list watch delete", "", "pods"),
+            ("get", "", "pods/log"),
+        ],
+    },
+    Use {
+        name: "rights: reach",
+        without: "webhook, ledger and bus cannot be reached but by an address (--webhook)",
+        verdict: Verdict::Missing,
+        rights: &[
+            ("get list", "", "services"),
+            ("create", "", "pods/portforward"),
+        ],
+    },
+    Use {
+        name: "rights: bus",
+        without: "the bus is not read: logs and objects decide (--log-only)",
+        verdict: Verdict::Warn,
+        rights: &[("get", "", "secrets")],
+    },
+    Use {
+        name: "rights: review",
+        without: "the lab `rbac` cannot check what its service accounts may do",
+        verdict: Verdict::Warn,
+        rights: &[("create", "authorization.k8s.io", "subjectaccessreviews")],
+    },
+];
+
+/// Kinds without a namespace.
+const CLUSTER_WIDE: [&str; 2] = ["subjectaccessreviews", "namespaces"];
+
+pub(super) async fn points(patient: &Patient<'_>) -> Vec<Point> {
+    let mut points = Vec::new();
+    for one in &USES {
+        points.push(point(patient, one).await);
+    }
+    points
+}
+
+async fn point(patient: &Patient<'_>, one: &Use) -> Point {
+    let shows = format!("{} auth can-i --list", patient.kubectl_here());
+    let asked: Vec<_> = one
+        .rights
+        .iter()
+        .flat_map(|(verbs, group, resource)| {
+            verbs.split(' ').map(move |verb| (verb, *group, *resource))
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for some in asked.chunks(AT_ONCE) {
+        let mut reviews = Vec::new();
+        for right in some {
+            reviews.push(allowed(patient, *right));
+        }
+        answers.extend(futures::future::join_all(reviews).await);
+    }
+    let mut lacking = Vec::new();
+    for (right, answer) in asked.iter().zip(answers) {
+        match answer {
+            Ok(true) => {}
+            Ok(false) => lacking.push(format!("{} {}", right.0, in_group(right))),
+            Err(error) => return Point::unknown(one.name, why(&error), shows),
+        }
+    }
+    if lacking.is_empty() {
+        return Point::good(one.name, format!("all {} are there", asked.len()), shows);
+    }
+    let found = format!("{} ({})", one.without, lacking.join(", "));
+    let mend = format!(
+        "ask whoever runs the cluster for: {} create rolebinding eventlab-admin --clusterrole admin --user YOU, and for {}",
+        patient.kubectl_here(),
+        lacking.join(", ")
+    );
+    Point::new(one.name, one.verdict, found, shows).mended_by(mend)
+}
+
+fn in_group((_, group, resource): &(&str, &str, &str)) -> String {
+    match (group.is_empty(), resource.split_once('/')) {
+        (true, _) => (*resource).to_owned(),
+        (false, None) => format!("{resource}.{group}"),
+        (false, Some((kind, part))) => format!("{kind}.{group}/{part}"),
+    }
+}
+
+async fn allowed(
+    patient: &Patient<'_>,
+    (verb, group, resource): (&str, &str, &str),
+) -> Result<bool, kube::Error> {
+    let (kind, part) = match resource.split_once('/') {
+        Some((kind, part)) => (kind, Some(part.to_owned())),
+        None => (resource, None),
+    };
+    let namespace = (!CLUSTER_WIDE.contains(&kind)).then(|| patient.namespace().to_owned());
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                verb: Some(verb.to_owned()),
+                group: Some(group.to_owned()),
+                resource: Some(kind.to_owned()),
+                subresource: part,
+                namespace,
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let api: Api<SelfSubjectAccessReview> = Api::all(patient.context.client.clone());
+    let answer = api.create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}

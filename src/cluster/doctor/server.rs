@@ -1,0 +1,167 @@
+//! The API server itself: does it answer, which version, who are we there, and how do the clocks stand.
+
+use http::Request;
+use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::PostParams;
+use kube::client::Body;
+
+use super::{Patient, Point, why};
+use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
+
+/// The oldest minor version of Kubernetes that Argo's own tests still cover.
+const OLDEST_MINOR: u32 = 28;
+/// A skew in seconds that makes times in logs and facts hard to read side by side.
+const SKEW_SEEN: i64 = 2;
+/// A skew in seconds that breaks leases and tokens.
+const SKEW_HARMFUL: i64 = 30;
+
+/// The points, and the server's version unless it did not answer.
+pub(super) async fn points(patient: &Patient<'_>) -> (Vec<Point>, Option<String>) {
+    let shows = format!("{} version", patient.kubectl);
+    let info = match patient.context.client.apiserver_version().await {
+        Ok(info) => info,
+        Err(error) => {
+            let found = format!("{} does not answer: {error}", patient.context.server);
+            let point = Point::unknown("server", found, shows)
+                .mended_by(format!("{} cluster-info", patient.kubectl));
+            return (vec![point], None);
+        }
+    };
+    let minor: Option<u32> = info
+        .minor
+        .trim_end_matches(|end: char| !end.is_ascii_digit())
+        .parse()
+        .ok();
+    let found = format!("{} at {}", info.git_version, patient.context.server);
+    let server = match minor {
+        Some(minor) if minor < OLDEST_MINOR => Point::warn(
+            "server",
+            format!("{found}; Argo's present releases are tested from 1.{OLDEST_MINOR} on"),
+            shows,
+        ),
+        _ => Point::good("server", found, shows),
+    };
+    let points = vec![
+        server,
+        production(patient),
+        who(patient).await,
+        clock(patient).await,
+        namespace(patient).await,
+    ];
+    (points, Some(info.git_version))
+}
+
+fn production(patient: &Patient<'_>) -> Point {
+    let shows = "kubectl config get-contexts";
+    match &patient.context.production {
+        None => Point::good("context", "does not look like production", shows),
+        Some(why) => Point::warn("context", format!("looks like production: {why}"), shows)
+            .mended_by(format!(
+                "{} (only if it is meant)",
+                patient.eventlab(&format!(
+                    "--yes-really-this-context {} …",
+                    super::quoted(&patient.context.name)
+                ))
+            )),
+    }
+}
+
+async fn who(patient: &Patient<'_>) -> Point {
+    let shows = format!("{} auth whoami", patient.kubectl);
+    let api: Api<SelfSubjectReview> = Api::all(patient.context.client.clone());
+    match api
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await
+    {
+        Ok(review) => {
+            let user = review.status.and_then(|status| status.user_info);
+            let name = user
+                .and_then(|user| user.username)
+                .unwrap_or_else(|| "nobody".to_owned());
+            Point::good("identity", format!("you are {name}"), shows)
+        }
+        Err(error) => Point::unknown("identity", why(&error), shows),
+    }
+}
+
+async fn clock(patient: &Patient<'_>) -> Point {
+    let shows = format!(
+        "{} get --raw /version -v 8 2>&1 | grep Date; date -u",
+        patient.kubectl
+    );
+    let (before, date) = (Timestamp::now(), date_of_server(patient).await);
+    let Some(date) = date else {
+        return Point::unknown("clocks", "the API server does not tell its time", shows);
+    };
+    // The header has whole seconds, and the answer took a while.
+    let skew = date.as_second() - before.as_second();
+    let found = format!(
+        "the API server's clock is {} s {} this one",
+        skew.abs(),
+        if skew < 0 { "behind" } else { "ahead of" }
+    );
+    match skew.abs() {
+        skew if skew > SKEW_HARMFUL => Point::missing("clocks", found, shows)
+            .mended_by("set both clocks by NTP (`timedatectl set-ntp true`); a laptop's VM needs it after sleep"),
+        skew if skew > SKEW_SEEN => Point::warn("clocks", found, shows)
+            .mended_by("set both clocks by NTP (`timedatectl set-ntp true`)"),
+        _ => Point::good("clocks", "the API server's clock agrees with this one", shows),
+    }
+}
+
+async fn date_of_server(patient: &Patient<'_>) -> Option<Timestamp> {
+    let request = Request::get("/version").body(Body::empty()).ok()?;
+    let response = patient.context.client.send(request).await.ok()?;
+    let date = response.headers().get(http::header::DATE)?.to_str().ok()?;
+    jiff::fmt::rfc2822::parse(date)
+        .ok()
+        .map(|date| date.timestamp())
+}
+
+async fn namespace(patient: &Patient<'_>) -> Point {
+    let name = patient.namespace();
+    let shows = format!("{} get namespace {name} --show-labels", patient.kubectl);
+    let api: Api<Namespace> = Api::all(patient.context.client.clone());
+    let prepare = patient.eventlab("cluster prepare");
+    match api.get_opt(name).await {
+        Err(error) => Point::unknown("namespace", why(&error), shows),
+        Ok(None) => {
+            Point::missing("namespace", format!("{name} is not there"), shows).mended_by(prepare)
+        }
+        Ok(Some(namespace)) => judge_namespace(&namespace, name, shows),
+    }
+}
+
+fn judge_namespace(namespace: &Namespace, name: &str, shows: String) -> Point {
+    let labels = namespace.metadata.labels.clone().unwrap_or_default();
+    if labels.get(MANAGED_BY_LABEL).map(String::as_str) != Some(MANAGED_BY) {
+        return Point::missing(
+            "namespace",
+            format!("{name} is there and is not eventlab's: it lacks the label {MANAGED_BY_LABEL}={MANAGED_BY}"),
+            shows,
+        )
+        .mended_by("rename or delete the other namespace; eventlab leaves it alone");
+    }
+    if namespace.metadata.deletion_timestamp.is_some() {
+        return Point::missing("namespace", format!("{name} is being deleted"), shows).mended_by(
+            format!("wait until it is gone: kubectl wait --for=delete namespace/{name}"),
+        );
+    }
+    match labels
+        .get("pod-security.kubernetes.io/enforce")
+        .map(String::as_str)
+    {
+        Some("restricted") => Point::warn(
+            "namespace",
+            format!("{name} enforces the restricted pod security standard; Argo's own pods do not meet it"),
+            shows,
+        )
+        .mended_by(format!(
+            "kubectl label namespace {name} pod-security.kubernetes.io/enforce=baseline --overwrite"
+        )),
+        _ => Point::good("namespace", format!("{name} is eventlab's"), shows),
+    }
+}

@@ -1,0 +1,161 @@
+//! A volume that SQLite can live on: a storage class that binds, and no network file system under it.
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
+
+use super::{Patient, Point, why};
+
+/// The ledger's claim.
+const CLAIM: &str = "order-ledger";
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// Parts of provisioners' names whose volumes are network file systems: their locks do not hold for SQLite.
+const NETWORK: [&str; 8] = [
+    "nfs",
+    "efs.",
+    "azurefile",
+    "filestore",
+    "file.csi",
+    "cephfs",
+    "smb",
+    "gluster",
+];
+
+pub(super) async fn points(patient: &Patient<'_>) -> Vec<Point> {
+    vec![class(patient).await, claim(patient).await]
+}
+
+async fn class(patient: &Patient<'_>) -> Point {
+    let shows = format!("{} get storageclass", patient.kubectl);
+    if patient.embedded {
+        return Point::good(
+            "storage class",
+            "eventlab's own cluster keeps volumes in files",
+            shows,
+        );
+    }
+    let api: Api<StorageClass> = Api::all(patient.context.client.clone());
+    let classes = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(error) => return Point::unknown("storage class", why(&error), shows),
+    };
+    let default = classes
+        .iter()
+        .find(|class| class.annotations().get(DEFAULT_CLASS).map(String::as_str) == Some("true"));
+    let Some(class) = default else {
+        let found = match classes.first() {
+            None => "there is none: the ledger's claim will wait for ever".to_owned(),
+            Some(first) => format!("none is the default (there is {})", first.name_any()),
+        };
+        let name = classes
+            .first()
+            .map_or("NAME".to_owned(), |first| first.name_any());
+        return Point::missing("storage class", found, shows).mended_by(format!(
+            "{} annotate storageclass {name} {DEFAULT_CLASS}=true",
+            patient.kubectl
+        ));
+    };
+    let (name, provisioner) = (class.name_any(), class.provisioner.as_str());
+    if is_network(provisioner) {
+        return Point::missing(
+            "storage class",
+            format!("the default {name} ({provisioner}) is a network file system: SQLite's locks do not hold on it"),
+            shows,
+        )
+        .mended_by("make a class with block or local volumes the default");
+    }
+    Point::good(
+        "storage class",
+        format!("the default {name} ({provisioner}){}", nodes(patient).await),
+        shows,
+    )
+}
+
+fn is_network(provisioner: &str) -> bool {
+    let lower = provisioner.to_ascii_lowercase();
+    NETWORK.iter().any(|sign| lower.contains(sign))
+}
+
+/// A volume of one node makes all pods of the ledger run there.
+async fn nodes(patient: &Patient<'_>) -> String {
+    let api: Api<Node> = Api::all(patient.context.client.clone());
+    match api.list(&ListParams::default()).await {
+        Ok(list) if list.items.len() > 1 => format!(
+            "; with {} nodes every pod of the ledger must run where its volume is",
+            list.items.len()
+        ),
+        _ => String::new(),
+    }
+}
+
+async fn claim(patient: &Patient<'_>) -> Point {
+    let shows = format!("{} describe pvc {CLAIM}", patient.kubectl_here());
+    let api: Api<PersistentVolumeClaim> =
+        Api::namespaced(patient.context.client.clone(), patient.namespace());
+    let claim = match api.get_opt(CLAIM).await {
+        Ok(Some(claim)) => claim,
+        Ok(None) => {
+            return Point::missing(
+                "ledger volume",
+                format!("the claim {CLAIM} is not there"),
+                shows,
+            )
+            .mended_by(patient.eventlab("cluster prepare"));
+        }
+        Err(error) => return Point::unknown("ledger volume", why(&error), shows),
+    };
+    let modes = claim
+        .spec
+        .and_then(|spec| spec.access_modes)
+        .unwrap_or_default();
+    if modes.iter().any(|mode| mode == "ReadWriteMany") {
+        return Point::warn(
+            "ledger volume",
+            "it may be mounted on several nodes at once, which SQLite's WAL does not bear",
+            shows,
+        )
+        .mended_by("use ReadWriteOnce, or ReadWriteOncePod");
+    }
+    match claim.status.and_then(|status| status.phase).as_deref() {
+        Some("Bound") => Point::good("ledger volume", "the claim is bound", shows),
+        Some("Lost") => {
+            Point::missing("ledger volume", "its volume is lost", shows).mended_by(format!(
+                "{} delete pvc {CLAIM}; {}",
+                patient.kubectl_here(),
+                patient.eventlab("cluster prepare")
+            ))
+        }
+        phase => Point::warn(
+            "ledger volume",
+            format!(
+                "the claim is {}: a class that waits for its first consumer binds with the first pod",
+                phase.unwrap_or("new")
+            ),
+            shows,
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_told_by_their_provisioner() {
+        for (provisioner, network) in [
+            ("rancher.io/local-path", false),
+            ("k8s.io/minikube-hostpath", false),
+            ("ebs.csi.aws.com", false),
+            ("pd.csi.storage.gke.io", false),
+            ("efs.csi.aws.com", true),
+            ("nfs.csi.k8s.io", true),
+            ("cluster.local/nfs-subdir-external-provisioner", true),
+            ("rook-ceph.cephfs.csi.ceph.com", true),
+            ("filestore.csi.storage.gke.io", true),
+            ("file.csi.azure.com", true),
+        ] {
+            assert_eq!(is_network(provisioner), network, "{provisioner}");
+        }
+    }
+}

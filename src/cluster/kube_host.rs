@@ -1,0 +1,157 @@
+//! A real cluster behind [`Host`]: a pinned context, port-forward, the bus through its client port.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use super::bus_link::{self, BusLink};
+use super::context::Context;
+use super::forward::{Forwarder, Target};
+use super::reach::{Connection, Unconnected, dial};
+use super::{Cluster, Host, NoBus, RewindError};
+use crate::embedded::bus::Bus;
+use crate::kinds::WORKLOAD_IMAGE;
+
+/// Whether the bus is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BusAccess {
+    /// Through its client port, as far as its Secret may be read.
+    #[default]
+    Read,
+    /// Not at all: logs and objects decide.
+    LogOnly,
+}
+
+/// How to use a real cluster.
+#[derive(Clone, Debug, Default)]
+pub struct RealCluster {
+    /// The image that runs the program in pods; `None` for the one that the manifests name.
+    pub image: Option<String>,
+    pub bus: BusAccess,
+    /// See [`Host::session_tag`].
+    pub tag: Option<String>,
+    /// Where Services can be reached without a port-forward, by name.
+    pub addresses: BTreeMap<String, SocketAddr>,
+}
+
+impl Cluster {
+    /// The cluster of a context. To be called inside a tokio runtime; nothing is asked of the cluster yet.
+    #[must_use]
+    pub fn of_context(context: &Context, namespace: &str, options: RealCluster) -> Self {
+        let forwarder = Forwarder::new(context.client.clone());
+        let host = KubeHost {
+            links: Mutex::default(),
+            client: context.client.clone(),
+            forwarder,
+            options,
+        };
+        Self::of_host(
+            context.client.clone(),
+            namespace,
+            &context.name,
+            Arc::new(host),
+        )
+    }
+}
+
+struct KubeHost {
+    client: kube::Client,
+    forwarder: Forwarder,
+    options: RealCluster,
+    /// The connection to the bus of each namespace.
+    links: Mutex<BTreeMap<String, BusLink>>,
+}
+
+impl KubeHost {
+    fn target(namespace: &str, service: &str, port: u16) -> Target {
+        Target {
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            port,
+        }
+    }
+
+    fn link(&self, namespace: &str) -> Result<Arc<dyn Bus>, NoBus> {
+        if self.options.bus == BusAccess::LogOnly {
+            return Err(NoBus::ByLogAlone(
+                "it was asked for (--log-only)".to_owned(),
+            ));
+        }
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links
+            .entry(namespace.to_owned())
+            .or_insert_with(|| {
+                bus_link::start(self.client.clone(), self.forwarder.clone(), namespace)
+            })
+            .state()
+    }
+}
+
+impl Host for KubeHost {
+    fn connect<'a>(
+        &'a self,
+        namespace: &'a str,
+        service: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, Result<Connection, Unconnected>> {
+        Box::pin(async move {
+            match self.options.addresses.get(service) {
+                Some(address) => dial(*address).await,
+                None => {
+                    let target = Self::target(namespace, service, port);
+                    self.forwarder.connect(&target).await
+                }
+            }
+        })
+    }
+
+    fn service_address(&self, namespace: &str, service: &str, port: u16) -> Option<SocketAddr> {
+        match self.options.addresses.get(service) {
+            Some(address) => Some(*address),
+            None => self
+                .forwarder
+                .local_address(&Self::target(namespace, service, port)),
+        }
+    }
+
+    fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>> {
+        self.link(namespace).ok()
+    }
+
+    fn linked_bus(&self, namespace: &str) -> Option<Result<Arc<dyn Bus>, NoBus>> {
+        Some(self.link(namespace))
+    }
+
+    fn bus_tag(&self) -> Option<String> {
+        self.options.tag.clone()
+    }
+
+    fn look_interval(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    fn image(&self) -> &str {
+        self.options.image.as_deref().unwrap_or(WORKLOAD_IMAGE)
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn session_tag(&self) -> Option<&str> {
+        self.options.tag.as_deref()
+    }
+
+    /// There is nothing to go back to on a cluster of somebody else's.
+    fn snapshot<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn rewind<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
+        let error = RewindError::NoSnapshot(name.to_owned());
+        Box::pin(std::future::ready(Err(error)))
+    }
+}

@@ -1,0 +1,352 @@
+//! The pipeline as its objects show it: the webhook, the Sensor's dependencies on its event, the levels of the logs.
+
+use serde_json::Value;
+
+use crate::cluster::{Cluster, LookError, Request};
+use crate::kinds::{self, TRACE_HEADER};
+use crate::runner::expected::{Subscription, subscriptions};
+use crate::runner::{gate, looking};
+
+/// Why a pipeline cannot be traced.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    #[error(transparent)]
+    Look(#[from] LookError),
+    #[error(
+        "there is no {kind} {name} in namespace {namespace}; `kubectl -n {namespace} get eventsources,sensors` lists them"
+    )]
+    NotThere {
+        kind: &'static str,
+        name: String,
+        namespace: String,
+    },
+    #[error("EventSource {name} has {known}; name one with --event")]
+    WhichEvent { name: String, known: String },
+    #[error("Sensor {sensor} has no dependency on {source_name}/{event}; it listens to {known}")]
+    NotListening {
+        sensor: String,
+        source_name: String,
+        event: String,
+        known: String,
+    },
+    #[error("{0}")]
+    NoWebhook(String),
+}
+
+/// Where the webhook takes its requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    pub method: String,
+    pub path: String,
+    pub service: String,
+    /// Port of the Service.
+    pub port: u16,
+}
+
+/// An EventSource's event and a Sensor that listens to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipeline {
+    pub namespace: String,
+    pub event_source: Value,
+    pub sensor: Value,
+    pub event: String,
+    /// `default.EVENTSOURCE.EVENT`.
+    pub subject: String,
+    /// Consumers that the Sensor must have for this event.
+    pub subscriptions: Vec<Subscription>,
+    /// `debug`, `info`, …: the level of the Sensor's pod; `None` while it has none.
+    pub sensor_level: Option<&'static str>,
+    pub source_level: Option<&'static str>,
+}
+
+impl Pipeline {
+    /// Reads the objects.
+    ///
+    /// # Errors
+    /// [`TraceError`] for what is not there or does not fit together, and when the API could not be asked.
+    pub async fn look(
+        cluster: &Cluster,
+        event_source: &str,
+        event: Option<&str>,
+        sensor: &str,
+    ) -> Result<Self, TraceError> {
+        let not_there = |kind, name: &str| TraceError::NotThere {
+            kind,
+            name: name.to_owned(),
+            namespace: cluster.namespace().to_owned(),
+        };
+        let source = looking::get(cluster, &kinds::event_source(), event_source)
+            .await?
+            .ok_or_else(|| not_there("EventSource", event_source))?;
+        let object = looking::get(cluster, &kinds::sensor(), sensor)
+            .await?
+            .ok_or_else(|| not_there("Sensor", sensor))?;
+        let event = choose(&source, event_source, event, &object)?;
+        let subject = format!("default.{event_source}.{event}");
+        listens(&object, sensor, event_source, &event)?;
+        let subscriptions = subscriptions(&object)
+            .into_iter()
+            .filter(|one| one.subject == subject)
+            .collect();
+        let sensor_pods = looking::pods(cluster, &format!("sensor-name={sensor}")).await?;
+        let source_pods =
+            looking::pods(cluster, &format!("eventsource-name={event_source}")).await?;
+        Ok(Self {
+            namespace: cluster.namespace().to_owned(),
+            event_source: source,
+            sensor: object,
+            event,
+            subject,
+            subscriptions,
+            sensor_level: sensor_pods.first().map(gate::log_level),
+            source_level: source_pods.first().map(gate::log_level),
+        })
+    }
+
+    /// Name of the EventSource.
+    #[must_use]
+    pub fn source_name(&self) -> &str {
+        text(&self.event_source, "/metadata/name")
+    }
+
+    /// Name of the Sensor.
+    #[must_use]
+    pub fn sensor_name(&self) -> &str {
+        text(&self.sensor, "/metadata/name")
+    }
+
+    /// Where one request has to go.
+    ///
+    /// # Errors
+    /// [`TraceError::NoWebhook`].
+    pub fn webhook(&self) -> Result<Webhook, TraceError> {
+        let none = |why: String| {
+            TraceError::NoWebhook(format!(
+                "EventSource {}, event {}: {why}; send the event as you always do and look for it with --no-send --arrival ID",
+                self.source_name(),
+                self.event
+            ))
+        };
+        let spec = self
+            .event_source
+            .pointer("/spec/webhook")
+            .and_then(|webhooks| webhooks.get(&self.event))
+            .ok_or_else(|| none("it is no webhook".to_owned()))?;
+        let port = number(&spec["port"]).ok_or_else(|| none("it names no port".to_owned()))?;
+        let ports = self
+            .event_source
+            .pointer("/spec/service/ports")
+            .and_then(Value::as_array)
+            .ok_or_else(|| none("the EventSource has no `service`".to_owned()))?;
+        let leads = |entry: &&Value| {
+            number(&entry["targetPort"]).or_else(|| number(&entry["port"])) == Some(port)
+        };
+        let service_port = ports
+            .iter()
+            .find(leads)
+            .and_then(|entry| number(&entry["port"]))
+            .ok_or_else(|| none(format!("its Service has no port for {port}")))?;
+        let path = text(spec, "/endpoint");
+        let method = text(spec, "/method");
+        Ok(Webhook {
+            method: if method.is_empty() { "POST" } else { method }.to_owned(),
+            path: if path.is_empty() { "/" } else { path }.to_owned(),
+            service: format!("{}-eventsource-svc", self.source_name()),
+            port: service_port,
+        })
+    }
+}
+
+impl Webhook {
+    /// The request with a trace in its header.
+    #[must_use]
+    pub fn request(&self, headers: &[(String, String)], body: Vec<u8>, trace: &str) -> Request {
+        let mut headers = headers.to_vec();
+        if !headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+        {
+            headers.push(("Content-Type".to_owned(), "application/json".to_owned()));
+        }
+        headers.push((TRACE_HEADER.to_owned(), trace.to_owned()));
+        Request {
+            method: self.method.clone(),
+            path: self.path.clone(),
+            headers,
+            body,
+            lose_answer: false,
+        }
+    }
+}
+
+/// A port, which webhooks write as a text.
+fn number(value: &Value) -> Option<u16> {
+    match value {
+        Value::Number(number) => u16::try_from(number.as_u64()?).ok(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The event that was named, else the only one that both sides know.
+fn choose(
+    source: &Value,
+    source_name: &str,
+    named: Option<&str>,
+    sensor: &Value,
+) -> Result<String, TraceError> {
+    if let Some(event) = named {
+        return Ok(event.to_owned());
+    }
+    let heard = heard(sensor);
+    let mut events: Vec<String> = events(source);
+    let both: Vec<String> = events
+        .iter()
+        .filter(|event| heard.contains(&(source_name.to_owned(), (*event).clone())))
+        .cloned()
+        .collect();
+    if !both.is_empty() {
+        events = both;
+    }
+    match events.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(TraceError::WhichEvent {
+            name: source_name.to_owned(),
+            known: "no event that eventlab can see".to_owned(),
+        }),
+        several => Err(TraceError::WhichEvent {
+            name: source_name.to_owned(),
+            known: several.join(", "),
+        }),
+    }
+}
+
+/// The events of an EventSource, of whatever kind.
+fn events(source: &Value) -> Vec<String> {
+    const OTHER: [&str; 6] = [
+        "eventBusName",
+        "template",
+        "service",
+        "replicas",
+        "revisionHistoryLimit",
+        "loggingFields",
+    ];
+    let spec = source.get("spec").and_then(Value::as_object);
+    spec.into_iter()
+        .flatten()
+        .filter(|(kind, _)| !OTHER.contains(&kind.as_str()))
+        .filter_map(|(_, events)| events.as_object())
+        .flat_map(|events| events.keys().cloned())
+        .collect()
+}
+
+/// EventSource and event of each dependency.
+fn heard(sensor: &Value) -> Vec<(String, String)> {
+    let dependencies = sensor
+        .pointer("/spec/dependencies")
+        .and_then(Value::as_array);
+    dependencies
+        .into_iter()
+        .flatten()
+        .map(|one| {
+            (
+                text(one, "/eventSourceName").to_owned(),
+                text(one, "/eventName").to_owned(),
+            )
+        })
+        .collect()
+}
+
+fn listens(object: &Value, sensor: &str, source: &str, event: &str) -> Result<(), TraceError> {
+    let heard = heard(object);
+    if heard.contains(&(source.to_owned(), event.to_owned())) {
+        return Ok(());
+    }
+    let known: Vec<String> = heard
+        .iter()
+        .map(|(source, event)| format!("{source}/{event}"))
+        .collect();
+    Err(TraceError::NotListening {
+        sensor: sensor.to_owned(),
+        source_name: source.to_owned(),
+        event: event.to_owned(),
+        known: known.join(", "),
+    })
+}
+
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    pub(in crate::runner::trace) fn pipeline() -> Pipeline {
+        let sensor = json!({"metadata": {"name": "shop", "namespace": "ns"}, "spec": {
+            "dependencies": [{"name": "d", "eventSourceName": "web", "eventName": "order"}],
+            "triggers": [{"template": {"name": "t"}}]}});
+        Pipeline {
+            namespace: "ns".into(),
+            event_source: json!({"metadata": {"name": "web"}, "spec": {
+                "service": {"ports": [{"port": 80, "targetPort": 12000}]},
+                "webhook": {"order": {"port": "12000", "endpoint": "/order", "method": "PUT"}, "plain": {"port": "1"}}}}),
+            subscriptions: subscriptions(&sensor),
+            sensor,
+            event: "order".into(),
+            subject: "default.web.order".into(),
+            sensor_level: Some("info"),
+            source_level: Some("info"),
+        }
+    }
+
+    #[test]
+    fn the_webhook_is_found_behind_its_service() {
+        let webhook = pipeline().webhook().unwrap();
+        assert_eq!(
+            (webhook.method.as_str(), webhook.path.as_str(), webhook.port),
+            ("PUT", "/order", 80)
+        );
+        assert_eq!(webhook.service, "web-eventsource-svc");
+        let mut other = pipeline();
+        other.event = "plain".into();
+        assert!(
+            other
+                .webhook()
+                .unwrap_err()
+                .to_string()
+                .contains("no port for 1")
+        );
+        other.event_source["spec"]["service"] = Value::Null;
+        assert!(
+            other
+                .webhook()
+                .unwrap_err()
+                .to_string()
+                .contains("no `service`")
+        );
+        other.event = "kafka".into();
+        assert!(
+            other
+                .webhook()
+                .unwrap_err()
+                .to_string()
+                .contains("--no-send")
+        );
+    }
+
+    #[test]
+    fn the_only_event_that_both_sides_know_needs_no_name() {
+        let one = pipeline();
+        let chosen = choose(&one.event_source, "web", None, &one.sensor).unwrap();
+        assert_eq!(chosen, "order");
+        let deaf = json!({"spec": {"dependencies": []}});
+        let error = choose(&one.event_source, "web", None, &deaf).unwrap_err();
+        assert!(error.to_string().contains("order, plain"), "{error}");
+        assert!(listens(&one.sensor, "shop", "web", "plain").is_err());
+    }
+}

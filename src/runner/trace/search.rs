@@ -1,0 +1,414 @@
+//! Following one event: the bus by trace or arrival, consumers, log lines, Workflows of the Sensor.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::pipeline::{Pipeline, text};
+use crate::cluster::{BusMessage, Cluster, LogFollower, LogLine, NoBus, Response, SendError};
+use crate::embedded::bus::ConsumerInfo;
+use crate::kinds;
+use crate::runner::matchers::{self, LogEvent};
+
+/// How long a rejection waits for another dependency to accept the same event, where the bus cannot tell.
+const SETTLE: Duration = Duration::from_secs(3);
+const SENSOR_LABEL: &str = "events.argoproj.io/sensor";
+
+/// What identifies the event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sought {
+    pub trace: Option<String>,
+    pub arrival: Option<String>,
+}
+
+/// A line that names the event, with where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub event: LogEvent,
+    pub line: LogLine,
+}
+
+/// A Workflow of the Sensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub name: String,
+    pub phase: String,
+    pub message: String,
+    pub created: String,
+    /// Something in it names the arrival or the trace.
+    pub names_the_event: bool,
+}
+
+/// Everything seen so far of one event.
+pub struct Search {
+    pub(super) sought: Sought,
+    pub(super) answer: Option<Result<Response, SendError>>,
+    pub(super) message: Option<BusMessage>,
+    /// The stream was read to its end after the answer, up to this sequence.
+    pub(super) read_to: Option<u64>,
+    /// Why the bus was not read.
+    pub(super) no_bus: Option<String>,
+    pub(super) consumers: Vec<ConsumerInfo>,
+    pub(super) lines: Vec<Seen>,
+    pub(super) workflows: Vec<Candidate>,
+    /// A line of the Sensor that could be read at all.
+    pub(super) lines_known: bool,
+    since: Timestamp,
+    /// Where reading the bus begins.
+    after: u64,
+    first_rejected: Option<Instant>,
+    followers: Vec<(LogFollower, mpsc::Receiver<LogLine>)>,
+    cluster: Cluster,
+}
+
+impl Search {
+    /// Begins to look. For an event that is still to be sent, only what comes from now on counts.
+    pub async fn begin(cluster: &Cluster, pipeline: &Pipeline, sought: Sought, new: bool) -> Self {
+        let since = if new {
+            Timestamp::now()
+        } else {
+            Timestamp::UNIX_EPOCH
+        };
+        let from = new.then(|| {
+            since
+                .saturating_sub(jiff::SignedDuration::from_secs(5))
+                .unwrap_or(since)
+        });
+        let follow = |selector: String| cluster.follow_logs_since(&selector, from);
+        let mut search = Self {
+            followers: vec![
+                follow(format!("sensor-name={}", pipeline.sensor_name())),
+                follow(format!("eventsource-name={}", pipeline.source_name())),
+            ],
+            sought,
+            answer: None,
+            message: None,
+            read_to: None,
+            no_bus: None,
+            consumers: Vec::new(),
+            lines: Vec::new(),
+            workflows: Vec::new(),
+            lines_known: false,
+            since,
+            after: 0,
+            first_rejected: None,
+            cluster: cluster.clone(),
+        };
+        if new {
+            search.after = search.last_sequence().await.unwrap_or(0);
+        }
+        search
+    }
+
+    /// The bus takes a moment to connect; without it the search goes on by log.
+    async fn last_sequence(&mut self) -> Option<u64> {
+        let started = Instant::now();
+        loop {
+            match self.cluster.try_bus() {
+                Ok(bus) => return bus.last_sequence().await.ok(),
+                Err(NoBus::NotNow(_)) if started.elapsed() < Duration::from_secs(10) => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                Err(error) => {
+                    self.no_bus = Some(error.to_string());
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// What the client saw of its own request.
+    pub fn answered(&mut self, answer: Result<Response, SendError>) {
+        self.answer = Some(answer);
+    }
+
+    /// Looks until it is known how far the event came, or patience is over. True when it is known.
+    pub async fn follow(&mut self, pipeline: &Pipeline, patience: Duration) -> bool {
+        let started = Instant::now();
+        loop {
+            self.look(pipeline).await;
+            if self.settled(pipeline) {
+                return true;
+            }
+            if started.elapsed() > patience {
+                return false;
+            }
+            self.lines_for(self.cluster.look_interval()).await;
+        }
+    }
+
+    async fn look(&mut self, pipeline: &Pipeline) {
+        self.look_at_bus().await;
+        self.look_at_consumers(pipeline).await;
+        self.look_at_workflows(pipeline).await;
+    }
+
+    async fn look_at_bus(&mut self) {
+        if self.message.is_some() {
+            return;
+        }
+        let bus = match self.cluster.try_bus() {
+            Ok(bus) => bus,
+            Err(error) => {
+                self.no_bus = Some(error.to_string());
+                return;
+            }
+        };
+        self.no_bus = None;
+        let complete = self.answer.is_some() || self.sought.arrival.is_some();
+        loop {
+            let messages = match bus.messages(self.after).await {
+                Ok(messages) => messages,
+                Err(error) => {
+                    self.no_bus = Some(error.to_string());
+                    return;
+                }
+            };
+            let Some(last) = messages.last().map(|message| message.sequence) else {
+                if complete {
+                    self.read_to = Some(self.after);
+                }
+                return;
+            };
+            self.after = last;
+            if let Some(found) = messages.into_iter().find(|message| self.is_sought(message)) {
+                self.sought.arrival = Some(found.arrival.clone());
+                self.sought.trace = self.sought.trace.take().or_else(|| found.trace.clone());
+                self.message = Some(found);
+                return;
+            }
+        }
+    }
+
+    fn is_sought(&self, message: &BusMessage) -> bool {
+        match (&self.sought.arrival, &self.sought.trace) {
+            (Some(arrival), _) => message.arrival == *arrival,
+            (None, Some(trace)) => message.trace.as_ref() == Some(trace),
+            (None, None) => false,
+        }
+    }
+
+    async fn look_at_consumers(&mut self, pipeline: &Pipeline) {
+        let Ok(bus) = self.cluster.try_bus() else {
+            return;
+        };
+        if let Ok(consumers) = bus.consumers().await {
+            self.consumers = consumers
+                .into_iter()
+                .filter(|one| one.filter_subject == pipeline.subject)
+                .filter(|one| {
+                    let mut wanted = pipeline.subscriptions.iter();
+                    wanted.any(|wanted| wanted.durable == one.durable)
+                })
+                .collect();
+        }
+    }
+
+    async fn look_at_workflows(&mut self, pipeline: &Pipeline) {
+        let api: Api<DynamicObject> = Api::namespaced_with(
+            self.cluster.client().clone(),
+            self.cluster.namespace(),
+            &kinds::workflow(),
+        );
+        let selector = format!("{SENSOR_LABEL}={}", pipeline.sensor_name());
+        // A trigger may create something else, or elsewhere; then there is nothing to be seen here.
+        let Ok(list) = api.list(&ListParams::default().labels(&selector)).await else {
+            return;
+        };
+        let new = list.items.into_iter().filter(|one| {
+            let created = one.metadata.creation_timestamp.as_ref();
+            // Whole seconds.
+            created.is_some_and(|time| time.0.as_second() >= self.since.as_second())
+        });
+        self.workflows = new
+            .map(|one| candidate(&one, &self.sought))
+            .filter(|one| one.names_the_event || self.answer.is_some())
+            .collect();
+    }
+
+    /// Takes up log lines for a while.
+    async fn lines_for(&mut self, wait: Duration) {
+        let until = Instant::now() + wait;
+        loop {
+            let [(_, sensor), (_, source)] = self.followers.as_mut_slice() else {
+                return;
+            };
+            let line = tokio::select! {
+                Some(line) = sensor.recv() => line,
+                Some(line) = source.recv() => line,
+                () = tokio::time::sleep_until(until) => return,
+            };
+            self.take(line);
+        }
+    }
+
+    fn take(&mut self, line: LogLine) {
+        let Some(event) = matchers::read(&line.text) else {
+            return;
+        };
+        self.lines_known = true;
+        if let LogEvent::Received { arrival, trace } = &event
+            && self.sought.arrival.is_none()
+            && trace.is_some()
+            && *trace == self.sought.trace
+        {
+            self.sought.arrival = Some(arrival.clone());
+        }
+        // Lines of an arrival that is not known yet wait, too.
+        let names = match &event {
+            LogEvent::Discarded { arrival, .. } | LogEvent::Received { arrival, .. } => {
+                vec![arrival]
+            }
+            LogEvent::Triggered { arrivals, .. } | LogEvent::TriggerFailed { arrivals, .. } => {
+                arrivals.iter().collect()
+            }
+            _ => return,
+        };
+        let wanted = match &self.sought.arrival {
+            Some(arrival) => names.contains(&arrival),
+            None => true,
+        };
+        if wanted && self.lines.len() < 10_000 {
+            self.lines.push(Seen { event, line });
+        }
+    }
+
+    /// The lines that name this event.
+    pub(super) fn own_lines(&self) -> impl Iterator<Item = &Seen> {
+        let arrival = self.sought.arrival.as_ref();
+        self.lines.iter().filter(move |seen| {
+            let Some(arrival) = arrival else {
+                return false;
+            };
+            match &seen.event {
+                LogEvent::Discarded { arrival: id, .. }
+                | LogEvent::Received { arrival: id, .. } => id == arrival,
+                LogEvent::Triggered { arrivals, .. } | LogEvent::TriggerFailed { arrivals, .. } => {
+                    arrivals.contains(arrival)
+                }
+                _ => false,
+            }
+        })
+    }
+
+    /// Whether the consumers have gone past the event; `None` where the bus does not say.
+    pub(super) fn judged(&self, pipeline: &Pipeline) -> Option<bool> {
+        let sequence = self.message.as_ref()?.sequence;
+        if self.consumers.len() < pipeline.subscriptions.len() {
+            return Some(false);
+        }
+        Some(
+            self.consumers
+                .iter()
+                .all(|one| one.ack_floor_stream >= sequence),
+        )
+    }
+
+    fn settled(&mut self, pipeline: &Pipeline) -> bool {
+        match &self.answer {
+            Some(Err(SendError::NotSent(_))) => return true,
+            Some(Ok(response)) if response.status != 200 => return true,
+            _ => {}
+        }
+        if self.message.is_none() && self.read_to.is_some() && self.own_lines().next().is_none() {
+            return true;
+        }
+        let (mut triggers, mut rejected) = (Vec::new(), false);
+        for seen in self.own_lines() {
+            match &seen.event {
+                LogEvent::Triggered { trigger, .. } | LogEvent::TriggerFailed { trigger, .. } => {
+                    triggers.push(trigger.clone());
+                }
+                LogEvent::Discarded { .. } => rejected = true,
+                _ => {}
+            }
+        }
+        if !triggers.is_empty() {
+            let all = pipeline
+                .subscriptions
+                .iter()
+                .all(|one| triggers.contains(&one.trigger));
+            return (all || rejected) && self.runs_ended();
+        }
+        if rejected {
+            let since = self
+                .first_rejected
+                .get_or_insert_with(Instant::now)
+                .elapsed();
+            return match self.judged(pipeline) {
+                Some(judged) => judged && since > Duration::from_millis(500),
+                None => since > SETTLE,
+            };
+        }
+        // Judged, and no line will say how: below debug a clean mismatch is not written.
+        self.judged(pipeline) == Some(true)
+            && pipeline.sensor_level != Some("debug")
+            && self
+                .first_rejected
+                .get_or_insert_with(Instant::now)
+                .elapsed()
+                > SETTLE
+            && self.runs_ended()
+    }
+
+    fn runs_ended(&self) -> bool {
+        self.workflows
+            .iter()
+            .all(|one| matches!(one.phase.as_str(), "Succeeded" | "Failed" | "Error"))
+    }
+
+    /// The arrival id, once it is known.
+    #[must_use]
+    pub fn arrival(&self) -> Option<&str> {
+        self.sought.arrival.as_deref()
+    }
+
+    /// The message of the event as it stands on the bus.
+    pub async fn payload(&self) -> Option<Vec<u8>> {
+        let sequence = self.message.as_ref()?.sequence;
+        let bus = self.cluster.try_bus().ok()?;
+        bus.payload(sequence).await.ok().flatten()
+    }
+}
+
+fn candidate(workflow: &DynamicObject, sought: &Sought) -> Candidate {
+    let metadata = &workflow.metadata;
+    let labels = metadata
+        .labels
+        .iter()
+        .flatten()
+        .map(|(_, value)| value.as_str());
+    let notes = metadata
+        .annotations
+        .iter()
+        .flatten()
+        .map(|(_, value)| value.as_str());
+    let parameters = workflow
+        .data
+        .pointer("/spec/arguments/parameters")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .map(|parameter| text(parameter, "/value"));
+    let is_it = |value: &str| {
+        !value.is_empty()
+            && (sought.arrival.as_deref() == Some(value) || sought.trace.as_deref() == Some(value))
+    };
+    let names_the_event = labels.chain(notes).chain(parameters).any(is_it);
+    Candidate {
+        name: metadata.name.clone().unwrap_or_default(),
+        phase: text(&workflow.data, "/status/phase").to_owned(),
+        message: text(&workflow.data, "/status/message").to_owned(),
+        created: metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0.to_string())
+            .unwrap_or_default(),
+        names_the_event,
+    }
+}

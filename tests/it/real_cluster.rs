@@ -1,0 +1,331 @@
+//! `--context`: the embedded API of another process stands for a cluster of somebody else's.
+//!
+//! Its own controllers run there; this program knows it by its kubeconfig alone: TLS, a token, port-forward, logs.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A cluster that another process runs.
+struct Stranger {
+    child: Child,
+    state: TempDir,
+}
+
+impl Stranger {
+    fn start() -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+            .args(["--state-dir", state.path().to_str().unwrap()])
+            .args(["cluster", "start"])
+            .env("TMPDIR", state.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.next().unwrap().unwrap().contains("https://127.0.0.1"));
+        // The rest is read, so that the other side never waits for room.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, state }
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.state.path().join("embedded").join("kubeconfig")
+    }
+
+    fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The learner's side.
+struct Here {
+    state: TempDir,
+    kubeconfig: PathBuf,
+}
+
+impl Here {
+    fn new(kubeconfig: &Path) -> Self {
+        Self {
+            state: tempfile::tempdir().unwrap(),
+            kubeconfig: kubeconfig.to_owned(),
+        }
+    }
+
+    fn run_as(&self, context: &str, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_eventlab"))
+            .args(["--state-dir", self.state.path().to_str().unwrap()])
+            .args(["--context", context, "--kubeconfig"])
+            .arg(&self.kubeconfig)
+            .args(arguments)
+            .env_remove("KUBECONFIG")
+            .env("TMPDIR", self.state.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.run_as("admin", arguments)
+    }
+
+    /// Runs, and expects this exit code.
+    #[track_caller]
+    fn ends(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let text = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{text}");
+        text
+    }
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn points(output: &str) -> Vec<Value> {
+    output
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
+fn verdict<'a>(points: &'a [Value], name: &str) -> &'a str {
+    let found = points.iter().find(|point| point["name"] == name);
+    found.map_or("absent", |point| point["verdict"].as_str().unwrap())
+}
+
+const TRACE: [&str; 9] = [
+    "trace",
+    "--namespace",
+    "eventlab",
+    "--eventsource",
+    "orders",
+    "--sensor",
+    "orders",
+    "--event",
+    "first-order",
+];
+
+fn traced<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&TRACE[..], more, &["--format", "json"]].concat()
+}
+
+fn layers(output: &str) -> Vec<(String, String)> {
+    let value: Value = serde_json::from_str(output.lines().next().unwrap_or_default())
+        .unwrap_or_else(|error| panic!("{error}: {output}"));
+    let layers = value["layers"].as_array().unwrap();
+    layers
+        .iter()
+        .map(|layer| {
+            (
+                layer["layer"].as_str().unwrap().to_owned(),
+                layer["standing"].as_str().unwrap().to_owned(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn the_labs_ground_is_made_played_on_traced_and_taken_away() {
+    let stranger = Stranger::start();
+    let here = Here::new(&stranger.kubeconfig());
+
+    // Before: what is missing is named with what makes it, and looking changes nothing.
+    let before = here.ends(1, &["doctor", "--format", "json"]);
+    let before = points(&before);
+    assert_eq!(verdict(&before, "server"), "good", "{before:?}");
+    assert_eq!(verdict(&before, "argo kinds"), "good", "{before:?}");
+    assert_eq!(verdict(&before, "event bus"), "missing", "{before:?}");
+    assert_eq!(verdict(&before, "image"), "unknown", "{before:?}");
+    let shown = here.ends(0, &["cluster", "prepare", "--dry-run"]);
+    assert!(shown.contains("+ EventBus/default"), "{shown}");
+    let refused = here.ends(2, &["cluster", "prepare"]);
+    assert!(refused.contains("--yes"), "{refused}");
+
+    let made = here.ends(0, &["cluster", "prepare", "--yes"]);
+    assert!(made.contains("Ready after"), "{made}");
+    let again = here.ends(0, &["cluster", "prepare", "--dry-run"]);
+    assert!(again.contains("= EventBus/default"), "{again}");
+    let after = here.ends(0, &["doctor", "--try-image", "--format", "json"]);
+    for name in [
+        "event bus",
+        "ledger volume",
+        "artifacts",
+        "image",
+        "bus",
+        "rights: apply",
+    ] {
+        assert_eq!(verdict(&points(&after), name), "good", "{name}\n{after}");
+    }
+
+    // Two sessions after each other, both at attempt 1: neither meets what the other left.
+    for _ in 0..2 {
+        let run = here.ends(0, &["run", "first-order"]);
+        assert!(run.contains("first-order: proven"), "{run}");
+    }
+
+    let body = r#"{"kind":"order.created","orderId":"traced","amount":100}"#;
+    let through = here.ends(0, &traced(&["--body", body, "--yes"]));
+    let found = layers(&through);
+    assert!(
+        found.iter().all(|(_, standing)| standing == "through"),
+        "{through}"
+    );
+    assert_eq!(found.last().unwrap().0, "run", "{through}");
+    let other = r#"{"kind":"order.cancelled","orderId":"traced","amount":100}"#;
+    let stopped = here.ends(0, &traced(&["--body", other, "--yes"]));
+    let last = layers(&stopped).pop().unwrap();
+    assert_eq!(last, ("filter".into(), "stopped".into()), "{stopped}");
+    assert!(stopped.contains("the live filter drops it"), "{stopped}");
+    // The same arrival once more, without sending.
+    let value: Value = serde_json::from_str(stopped.lines().next().unwrap()).unwrap();
+    let arrival = value["arrival"].as_str().unwrap();
+    let looked = here.ends(0, &traced(&["--no-send", "--arrival", arrival]));
+    assert_eq!(layers(&looked).pop().unwrap(), last, "{looked}");
+    // By log alone the bus is not proven, and the filter still is.
+    let by_log = here.ends(0, &traced(&["--body", other, "--yes", "--log-only"]));
+    assert!(
+        layers(&by_log).contains(&("bus".into(), "unproven".into())),
+        "{by_log}"
+    );
+    assert_eq!(layers(&by_log).pop().unwrap(), last, "{by_log}");
+    let silent = here.ends(2, &traced(&["--body", body]));
+    assert!(silent.contains("--yes"), "{silent}");
+
+    // What is not eventlab's stays, and so does the namespace around it.
+    let kubectl = |arguments: &[&str]| {
+        Command::new("kubectl")
+            .arg("--kubeconfig")
+            .arg(&here.kubeconfig)
+            .args(["--context", "admin", "-n", "eventlab"])
+            .args(arguments)
+            .env("HOME", here.state.path())
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    let foreign = kubectl(&["create", "configmap", "somebody-elses"]);
+    let listed = here.ends(0, &["cluster", "remove", "--dry-run"]);
+    assert!(listed.contains("- Sensor/orders"), "{listed}");
+    let removed = here.ends(0, &["cluster", "remove", "--yes"]);
+    if foreign {
+        assert!(
+            removed.contains("ConfigMap/somebody-elses is not eventlab's"),
+            "{removed}"
+        );
+        assert!(removed.contains("Namespace/eventlab: kept"), "{removed}");
+        assert!(kubectl(&["get", "configmap", "somebody-elses"]));
+    }
+    let left = here.ends(0, &["cluster", "remove", "--dry-run"]);
+    assert!(!left.contains("- Sensor"), "{left}");
+}
+
+#[test]
+fn a_context_is_never_guessed() {
+    let here = Here::new(Path::new("/nowhere/config"));
+    let output = here.run(&["run", "first-order"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("/nowhere/config"));
+    let file = here.state.path().join("config");
+    let config = "apiVersion: v1\nkind: Config\ncurrent-context: shop-prod\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\nusers: []\ncontexts: [{name: shop-prod, context: {cluster: c}}, {name: lab, context: {cluster: c}}]\n";
+    std::fs::write(&file, config).unwrap();
+    let here = Here {
+        state: tempfile::tempdir().unwrap(),
+        kubeconfig: file,
+    };
+    // Neither named: it is not taken because it is the current one.
+    let output = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", here.state.path().to_str().unwrap(), "doctor"])
+        .env("KUBECONFIG", &here.kubeconfig)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    let lonely = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args([
+            "--state-dir",
+            here.state.path().to_str().unwrap(),
+            "--image",
+            "x",
+            "list",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(lonely.status.code(), Some(2), "{}", text(&lonely));
+    let unknown = here.run_as("other", &["check"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        text(&unknown).contains("`shop-prod`, `lab`"),
+        "{}",
+        text(&unknown)
+    );
+    let refused = here.run_as("shop-prod", &["check"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused).contains("--yes-really-this-context shop-prod"),
+        "{}",
+        text(&refused)
+    );
+    let wrong = here.run_as("shop-prod", &["--yes-really-this-context", "lab", "check"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong));
+    // A cluster that is not there is the environment's fault, and nobody else's.
+    for arguments in [
+        &["check"][..],
+        &["run", "first-order"],
+        &["doctor"],
+        &["cluster", "remove", "--yes"],
+    ] {
+        let gone = here.run_as("lab", arguments);
+        assert_eq!(
+            gone.status.code(),
+            Some(3),
+            "{arguments:?}\n{}",
+            text(&gone)
+        );
+    }
+}
+
+/// Waits as long as the program does, which is why it is not tried every time.
+#[test]
+#[ignore = "takes a minute; .ci/run tries it"]
+fn a_cluster_that_goes_away_leaves_verdicts_open() {
+    let mut stranger = Stranger::start();
+    let here = Here::new(&stranger.kubeconfig());
+    let mut run = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", here.state.path().to_str().unwrap()])
+        .args(["--context", "admin", "--kubeconfig"])
+        .arg(&here.kubeconfig)
+        .args(["run", "first-order", "--keep"])
+        .env("TMPDIR", here.state.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Once the session has been made, the cluster goes for good.
+    let journal = here.state.path().join("admin").join("evidence.jsonl");
+    while !journal.exists() && run.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    stranger.stop();
+    let output = run.wait_with_output().unwrap();
+    let code = output.status.code();
+    assert!(matches!(code, Some(1 | 3)), "{code:?}\n{}", text(&output));
+    assert!(!text(&output).contains("refuted"), "{}", text(&output));
+    // The session is there, and says so without the cluster.
+    let status = here.run(&["status"]);
+    assert_eq!(status.status.code(), Some(0), "{}", text(&status));
+}
