@@ -114,7 +114,13 @@ pub async fn check(place: &Place) -> Result<Exit, Failure> {
             print(&format!("{}: under way", name(&held.state)));
             return Ok(Exit::NotProven);
         }
-        return Ok(stand(&held.state));
+        let stood = stand(&held.state);
+        // What was not done yet could not be done here.
+        let is_judged = matches!(
+            held.state.phase(),
+            StagePhase::Passed | StagePhase::Failed { .. } | StagePhase::Unproven { .. }
+        );
+        return Ok(if is_judged { stood } else { Exit::Environment });
     }
     let mut started = open(place).await?;
     let done = work(&mut started).await;

@@ -197,7 +197,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Open(args)) => bundle::open(args),
         Some(Command::Completions(args)) => shell::completions(Cli::command(), args),
         Some(Command::Man(args)) => shell::man(Cli::command(), args),
-        Some(Command::Explain(args)) => explain::run(args).await,
+        Some(Command::Explain(args)) => explain::run(&place.real, args).await,
         Some(Command::Lint(args)) => lint::run(args),
         Some(Command::Lab(LabCommand::Test(args))) => run::test(place, args).await,
         Some(Command::Lab(LabCommand::New(args))) => author::new(args),

@@ -7,6 +7,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::Value;
 
 use super::super::exit::Failure;
+use super::super::place::Real;
 use super::{LiveArgs, failure};
 use crate::cluster::Reading;
 use crate::report::explain::{Live, Sensor};
@@ -23,13 +24,13 @@ pub(super) struct Running {
 ///
 /// # Errors
 /// A cluster that cannot be asked, a Sensor or pod that is not there.
-pub(super) async fn read(args: &LiveArgs, now: Timestamp) -> Result<Running, Failure> {
-    let (Some(name), Some(context)) = (&args.sensor, &args.context) else {
+pub(super) async fn read(real: &Real, args: &LiveArgs, now: Timestamp) -> Result<Running, Failure> {
+    let (Some(name), Some(context)) = (&args.sensor, &real.context) else {
         return Err(Failure::usage(
             "--live needs --context NAME and --sensor NAME; of the embedded cluster `eventlab cluster kubeconfig` gives the kubeconfig for --kubeconfig",
         ));
     };
-    let reading = Reading::open(context, args.kubeconfig.as_deref())
+    let reading = Reading::open(context, real.kubeconfig.as_deref())
         .await
         .map_err(Failure::usage)?;
     let namespace = args

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
+use super::place::Real;
 use super::run::Format;
 use crate::cluster::Manifest;
 use crate::report::explain::walk::walk;
@@ -53,14 +54,8 @@ pub struct ExplainArgs {
 #[derive(Clone, Debug, Args)]
 struct LiveArgs {
     /// Explain what the running pod of a Sensor really has, with --context and --sensor
-    #[arg(long, requires_all = ["sensor", "context"], conflicts_with_all = ["file", "cases"])]
+    #[arg(long, requires = "sensor", conflicts_with_all = ["file", "cases"])]
     live: bool,
-    /// The context of the kubeconfig to read through; the current one is never taken
-    #[arg(long, value_name = "NAME", requires = "live")]
-    context: Option<String>,
-    /// The kubeconfig (default: $KUBECONFIG, else ~/.kube/config)
-    #[arg(long, value_name = "FILE", requires = "live")]
-    kubeconfig: Option<PathBuf>,
     /// Name of the running Sensor
     #[arg(long, value_name = "NAME", requires = "live")]
     sensor: Option<String>,
@@ -103,12 +98,12 @@ Exit codes: 0 every event passes, 1 one is rejected, 2 a bad file or argument, 3
 ///
 /// # Errors
 /// A file that cannot be read or does not hold; a Sensor that the controller refuses; a part that is not supported.
-pub async fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
+pub async fn run(real: &Real, args: &ExplainArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.input.cases {
         return answers::answer(file);
     }
     if args.live.live {
-        let running = live::read(&args.live, args.at.unwrap_or_else(Timestamp::now)).await?;
+        let running = live::read(real, &args.live, args.at.unwrap_or_else(Timestamp::now)).await?;
         return explain(args, &running.objects, running.sensors, Some(&running.live));
     }
     if args.watch {
