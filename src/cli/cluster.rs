@@ -43,11 +43,11 @@ pub struct StartArgs {
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
     /// Leave it running in the background, until `eventlab cluster stop`
-    #[arg(long, conflicts_with = "background")]
+    #[arg(long, conflicts_with = "detached")]
     pub detach: bool,
     /// What `--detach` starts
     #[arg(long, hide = true)]
-    pub background: bool,
+    pub detached: bool,
 }
 
 /// Arguments of `cluster kubeconfig`.
@@ -84,7 +84,7 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
     if args.detach {
         return detach(place, args).await;
     }
-    if args.background {
+    if args.detached {
         // Away from the terminal, whose end is not this cluster's. A process that leads a group already stays in it.
         let _ = rustix::process::setsid();
     }
@@ -95,7 +95,7 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
     let cluster = start::cluster(&folder, args.port).await?;
     print(&format!("API         {}", cluster.url()));
     print(&format!("kubeconfig  {}", cluster.kubeconfig().display()));
-    if !args.background {
+    if !args.detached {
         eprintln!(
             "The cluster runs until Ctrl-C. In another terminal: export KUBECONFIG={}",
             cluster.kubeconfig().display()
@@ -196,7 +196,7 @@ fn background(
         .arg0("eventlab")
         .arg("--session")
         .arg(place.session_name())
-        .args(["cluster", "start", "--background"]);
+        .args(["cluster", "start", "--detached"]);
     if let Some(dir) = &place.state_dir {
         command.arg("--state-dir").arg(dir);
     }

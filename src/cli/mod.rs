@@ -208,3 +208,30 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Ledger(_) | Command::Crm(_)) => Ok(Exit::Proven),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    /// A global option reaches every subcommand: one of the same name there would be read as the other, and panic.
+    #[test]
+    fn no_argument_means_two_things() {
+        Cli::command().debug_assert();
+        let root = Cli::command();
+        let global: Vec<String> = root
+            .get_arguments()
+            .filter(|argument| argument.is_global_set())
+            .map(|argument| argument.get_id().to_string())
+            .collect();
+        let mut pending: Vec<clap::Command> = root.get_subcommands().cloned().collect();
+        while let Some(command) = pending.pop() {
+            for argument in command.get_arguments() {
+                let id = argument.get_id().to_string();
+                assert!(!global.contains(&id), "{} {id}", command.get_name());
+            }
+            pending.extend(command.get_subcommands().cloned());
+        }
+    }
+}

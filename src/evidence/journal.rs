@@ -122,10 +122,6 @@ pub struct Judgement {
 }
 
 /// One line of the journal.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every entry is a fact, so that a box would only cost"
-)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Entry {

@@ -43,7 +43,7 @@ impl MatrixLine {
 }
 
 /// The last look at each order of a stage.
-fn last_looks<'a>(facts: &'a [Fact]) -> Vec<(u64, Option<u64>, Option<&'a str>)> {
+fn last_looks(facts: &[Fact]) -> Vec<(u64, Option<u64>, Option<&str>)> {
     let mut looks = BTreeMap::new();
     for fact in facts {
         if let Observation::OrderState {

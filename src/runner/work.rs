@@ -234,7 +234,11 @@ impl Worker {
         let suffix = self.cluster.attempt_suffix(lab, attempt);
         for manifest in &mut manifests {
             // Before anybody can write a word of it.
-            self.observer.hide(cluster::texts_in(manifest));
+            let secrets = cluster::texts_in(manifest);
+            if !secrets.is_empty() {
+                texts.retain(|(file, _)| **file != manifest.file);
+            }
+            self.observer.hide(secrets);
             rename_dependencies(manifest, &suffix);
             let applied = self
                 .cluster
@@ -254,6 +258,7 @@ impl Worker {
                 .await
                 .map_err(environment)?;
         }
+        // Without the files that hold a Secret.
         for (file, text) in texts {
             if let Err(error) = self.copies.note_applied(file, &text) {
                 tracing::warn!(%error, "noting what was applied");

@@ -140,9 +140,7 @@ impl LogBook {
         self.tail.clear();
         self.written = 0;
         if let Some(file) = &mut self.file {
-            let emptied = file
-                .set_len(0)
-                .and_then(|()| io::Seek::rewind(file).map(|()| ()));
+            let emptied = file.set_len(0).and_then(|()| io::Seek::rewind(file));
             if let Err(error) = emptied {
                 self.problem = Some(format!("log lines cannot be let go: {error}"));
                 self.file = None;

@@ -205,13 +205,13 @@ fn table(title: &str, service: &str, path: &str, read: Result<Value, String>) ->
     };
     let rows = match read {
         Ok(Value::Array(rows)) => rows,
-        Ok(Value::Object(fields)) => match fields.into_iter().find_map(|(_, value)| match value {
-            Value::Array(rows) => Some(rows),
-            _ => None,
-        }) {
-            Some(rows) => rows,
-            None => Vec::new(),
-        },
+        Ok(Value::Object(fields)) => fields
+            .into_iter()
+            .find_map(|(_, value)| match value {
+                Value::Array(rows) => Some(rows),
+                _ => None,
+            })
+            .unwrap_or_default(),
         Ok(_) => Vec::new(),
         Err(error) => {
             table.remark = Some(error);

@@ -4,7 +4,6 @@
 //! filters; only probes whose filter cell is known are replayed.
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::cluster::Manifest;
 use crate::embedded::services::eventsource::{self, Intake};
@@ -163,7 +162,7 @@ fn intake(sources: &[Manifest], event: &str) -> Intake {
     sources
         .iter()
         .map(|manifest| &manifest.object)
-        .filter(|object| object["kind"] == Value::from("EventSource"))
+        .filter(|object| object["kind"] == "EventSource")
         .find_map(|object| eventsource::intake(object, event).ok().flatten())
         .unwrap_or_default()
 }

@@ -69,6 +69,9 @@ pub async fn run(
         .await
 }
 
+/// A look at what stands behind a cell, and what came of it.
+type Looked = (Look, Result<Answer, String>);
+
 /// The screen on any surface.
 pub struct Screen<'a, S> {
     driver: &'a mut Driver,
@@ -80,8 +83,8 @@ pub struct Screen<'a, S> {
     _follower: LogFollower,
     looker: Looker,
     answers: (
-        mpsc::UnboundedSender<(Look, Result<Answer, String>)>,
-        mpsc::UnboundedReceiver<(Look, Result<Answer, String>)>,
+        mpsc::UnboundedSender<Looked>,
+        mpsc::UnboundedReceiver<Looked>,
     ),
     dirty: bool,
     /// When the next frame may be drawn.

@@ -266,7 +266,7 @@ fn deployments_roll(k: &mut Kubectl<'_>) {
     );
     k.ok(
         "annotate deploy web kubernetes.io/change-cause=second",
-        "annotated",
+        "annotate",
     );
     k.ok(
         "rollout history deploy/web",

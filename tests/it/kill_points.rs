@@ -25,6 +25,12 @@ fn sample() -> u64 {
         .max(1)
 }
 
+/// Where the whole sweep begins: `EVENTLAB_KILL_FROM`, to go on with one that was cut off.
+fn from() -> u64 {
+    let first = std::env::var("EVENTLAB_KILL_FROM").ok();
+    first.and_then(|first| first.parse().ok()).unwrap_or(1)
+}
+
 fn run(state: &Path, kill_at: Option<u64>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_eventlab"));
     command
@@ -171,7 +177,7 @@ fn a_killed_run_goes_on_where_it_was() {
     let all = std::env::var_os("EVENTLAB_ALL_KILL_POINTS").is_some();
     let step = if all { 1 } else { (total / sample()).max(1) };
     let first = if all {
-        1
+        from()
     } else {
         u64::from(std::process::id()) % step + 1
     };

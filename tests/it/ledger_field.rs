@@ -55,8 +55,10 @@ fn seconds(count: u64) -> Duration {
 /// I: what identifies an order, and what does not. The key is (order id, action), whoever sends it, however often.
 #[test]
 fn arrivals_and_runs_are_no_keys_orders_and_actions_are() {
-    // (order id, action, run) of each request; effects that must come out of them.
-    let cases: [(&[(&str, &str, &str)], usize); 5] = [
+    /// Order id, action and run of a request.
+    type Request = (&'static str, &'static str, &'static str);
+    // The requests, and the effects that must come out of them.
+    let cases: [(&[Request], usize); 5] = [
         // Two requests, two event ids, two Workflows, one order.
         (&[("o-1", "charge", "a"), ("o-1", "charge", "b")], 1),
         // The same Workflow twice: the Sensor died between create and ack, or a pod was retried.

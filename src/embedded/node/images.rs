@@ -159,13 +159,10 @@ fn workload(command: Command<'_>) -> Result<Launch, Refusal> {
 pub(super) fn served_port(arguments: &[String]) -> Option<u16> {
     let mut words = arguments.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        let value = match word.split_once('=') {
-            Some(("--port", value)) => Some(value),
-            None if word == "--port" => words.next(),
-            _ => None,
-        };
-        if let Some(port) = value {
-            return port.parse().ok();
+        match word.split_once('=') {
+            Some(("--port", value)) => return value.parse().ok(),
+            None if word == "--port" => return words.next()?.parse().ok(),
+            _ => {}
         }
     }
     let serves = arguments.iter().any(|word| word == "serve");

@@ -31,10 +31,11 @@ where
     loop {
         match socket.next().await {
             Some(Ok(Message::Binary(bytes))) => match bytes.split_first() {
-                Some((&CLOSE, rest)) => match rest.first() {
-                    Some(channel) => return Incoming::Closed(*channel),
-                    None => {}
-                },
+                Some((&CLOSE, rest)) => {
+                    if let Some(channel) = rest.first() {
+                        return Incoming::Closed(*channel);
+                    }
+                }
                 Some((channel, _)) => return Incoming::Data(*channel, bytes.slice(1..)),
                 None => {}
             },
