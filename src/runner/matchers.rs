@@ -157,6 +157,7 @@ fn subscription(message: &str, entry: &Value) -> Option<LogEvent> {
         .any(|release| message.contains(release.lost));
     let lost = [
         "nats connection lost",
+        "nats streaming connection lost",
         "nats server connection is lost",
         "nats connection was closed",
         "disconnected from",

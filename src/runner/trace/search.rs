@@ -229,6 +229,10 @@ impl Search {
             .map(|one| candidate(&one, &self.sought))
             .filter(|one| one.names_the_event || self.answer.is_some())
             .collect();
+        // Times are whole seconds: others of the same second say nothing once one names the event.
+        if self.workflows.iter().any(|one| one.names_the_event) {
+            self.workflows.retain(|one| one.names_the_event);
+        }
     }
 
     /// Takes up log lines for a while.
