@@ -314,9 +314,11 @@ impl Task {
                 self.look_at_consumers().await;
             }
             Command::Rewound => {
-                // The rows of then have the numbers of those that are gone.
+                // The rows and messages of then have the numbers of those that are gone.
                 self.ledger_read = LedgerPosition::default();
                 self.records_read = 0;
+                self.read_sequence = 0;
+                self.old_sequence = None;
             }
             Command::Sent { trace, place } => {
                 self.sent.insert(trace, place);
@@ -417,13 +419,20 @@ impl Task {
         let Ok(last) = bus.last_sequence().await else {
             return false;
         };
+        if last < self.read_sequence {
+            // A stream that was made anew: what was read of the old one says nothing of it.
+            self.read_sequence = 0;
+            self.old_sequence = None;
+        }
         let old = *self.old_sequence.get_or_insert(last);
         while self.read_sequence < last {
             let Ok(messages) = bus.messages(self.read_sequence).await else {
                 return false;
             };
             let Some(end) = messages.last().map(|message| message.sequence) else {
-                break;
+                // They were there and are not any more: what they were is not known.
+                self.read_sequence = last;
+                return false;
             };
             self.read_sequence = end;
             let mut new = Vec::new();
