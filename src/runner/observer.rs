@@ -3,6 +3,7 @@
 //! One task owns what is known of arrivals. It is told where the session stands ([`Focus`]) and which traces were sent,
 //! and answers when the rows of some probes are settled. It looks often while somebody waits, and rarely otherwise.
 
+mod position;
 mod settling;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -18,6 +19,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use self::position::Position;
 use self::settling::Collecting;
 use super::expected::Subscription;
 use super::facts::{self, Arrival, Execution, Place};
@@ -191,9 +193,7 @@ struct Task {
     waiting_workflows: BTreeMap<String, DynamicObject>,
     /// Whether the last look at the bus succeeded.
     bus_read: bool,
-    /// Last sequence read from the bus, and the last one that was there when the session began.
-    read_sequence: u64,
-    old_sequence: Option<u64>,
+    position: Position,
     consumers: BTreeMap<String, ConsumerInfo>,
     phases: BTreeMap<String, String>,
     /// Workflows that ended and whose rows have not been read since: uid to arrival.
@@ -225,8 +225,7 @@ impl Task {
             waiting_lines: Vec::new(),
             waiting_workflows: BTreeMap::new(),
             bus_read: false,
-            read_sequence: 0,
-            old_sequence: None,
+            position: Position::default(),
             consumers: BTreeMap::new(),
             phases: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -317,8 +316,7 @@ impl Task {
                 // The rows and messages of then have the numbers of those that are gone.
                 self.ledger_read = LedgerPosition::default();
                 self.records_read = 0;
-                self.read_sequence = 0;
-                self.old_sequence = None;
+                self.position = Position::default();
             }
             Command::Sent { trace, place } => {
                 self.sent.insert(trace, place);
@@ -348,8 +346,8 @@ impl Task {
             .values()
             .flatten()
             .any(|arrival| arrival.trace.as_deref() == Some(trace.as_str()));
-        if accepted && complete && !found {
-            self.write(vec![facts::not_stored(&place, &trace, self.read_sequence)]);
+        if accepted && complete && !found && self.position.proves_absence() {
+            self.write(vec![facts::not_stored(&place, &trace, self.position.read)]);
         }
     }
 
@@ -419,22 +417,16 @@ impl Task {
         let Ok(last) = bus.last_sequence().await else {
             return false;
         };
-        if last < self.read_sequence {
-            // A stream that was made anew: what was read of the old one says nothing of it.
-            self.read_sequence = 0;
-            self.old_sequence = None;
-        }
-        let old = *self.old_sequence.get_or_insert(last);
-        while self.read_sequence < last {
-            let Ok(messages) = bus.messages(self.read_sequence).await else {
+        let old = self.position.begin(last);
+        while self.position.read < last {
+            let Ok(messages) = bus.messages(self.position.read).await else {
                 return false;
             };
             let Some(end) = messages.last().map(|message| message.sequence) else {
-                // They were there and are not any more: what they were is not known.
-                self.read_sequence = last;
+                self.position.vanished_before(last);
                 return false;
             };
-            self.read_sequence = end;
+            self.position.read = end;
             let mut new = Vec::new();
             for message in messages
                 .iter()
@@ -792,7 +784,7 @@ impl Task {
             .map(|probe| probe.trace.clone())
             .filter(|trace| self.cut_off.contains(trace))
             .collect();
-        if waited.is_empty() || !self.look_at_bus().await {
+        if waited.is_empty() || !self.look_at_bus().await || !self.position.proves_absence() {
             return;
         }
         for trace in waited {
@@ -803,7 +795,7 @@ impl Task {
                 .flatten()
                 .any(|arrival| arrival.trace.as_ref() == Some(&trace));
             if !stored && let Some(place) = self.sent.get(&trace).cloned() {
-                self.write(vec![facts::not_stored(&place, &trace, self.read_sequence)]);
+                self.write(vec![facts::not_stored(&place, &trace, self.position.read)]);
             }
         }
     }

@@ -1,0 +1,66 @@
+//! How far the bus was read, and what that proves.
+
+/// A place in the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    /// The last sequence that was read.
+    pub read: u64,
+    /// The last sequence when reading began: what is behind it may be the learner's own.
+    old: Option<u64>,
+    /// Messages were gone before they could be read.
+    vanished: bool,
+}
+
+impl Position {
+    /// Begins a read up to the stream's last sequence, and answers where reading once began.
+    ///
+    /// A stream that ends before what was read was made anew; what was read of the old one says nothing of it.
+    pub fn begin(&mut self, last: u64) -> u64 {
+        if last < self.read {
+            *self = Self::default();
+        }
+        *self.old.get_or_insert(last)
+    }
+
+    /// Notes that what lies before `last` is not there any more; what it was is not known.
+    pub fn vanished_before(&mut self, last: u64) {
+        self.read = last;
+        self.vanished = true;
+    }
+
+    /// Whether a message that was not seen in a complete read was never stored.
+    pub fn proves_absence(&self) -> bool {
+        !self.vanished
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_went_back_is_read_from_its_beginning() {
+        let mut position = Position::default();
+        assert_eq!(position.begin(3), 3);
+        position.read = 6;
+        assert_eq!(position.begin(6), 3);
+        // Every shorter stream is another one.
+        for last in 0..6 {
+            let mut position = position;
+            assert_eq!(position.begin(last), last);
+            assert_eq!(position.read, 0);
+        }
+    }
+
+    #[test]
+    fn what_vanished_unread_proves_nothing_until_the_stream_is_another() {
+        let mut position = Position::default();
+        position.begin(9);
+        assert!(position.proves_absence());
+        position.vanished_before(9);
+        position.begin(12);
+        assert!(!position.proves_absence());
+        position.begin(2);
+        assert!(position.proves_absence());
+    }
+}
