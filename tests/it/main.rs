@@ -34,6 +34,7 @@ mod eventsource;
 mod executor;
 mod explain;
 mod explain_live;
+mod fault_points;
 mod field_cases;
 mod handing_on;
 mod incident;
