@@ -332,6 +332,13 @@ impl State {
         }
     }
 
+    /// The line of the last of these facts.
+    fn line_of(&self, facts: &[u64]) -> Option<String> {
+        let last = facts.iter().max()?;
+        let fact = self.facts().iter().find(|fact| fact.seq == *last)?;
+        (!fact.line.is_empty()).then(|| fact.line.clone())
+    }
+
     /// Refuted wins over unproven, since it rests on facts. `blind` says that access could not be reviewed.
     fn conclude_stage(&mut self, blind: bool, out: &mut Vec<Effect>) {
         let of = |outcome: Outcome| {
@@ -348,6 +355,7 @@ impl State {
                 observed: one.observed.clone(),
                 access: one.access.clone(),
                 order: one.order.clone(),
+                line: self.line_of(&one.verdict.facts),
             })
             .collect();
         let cut_off = self.run().is_some_and(|run| run.cut_off);

@@ -4,7 +4,7 @@ use rusqlite::{Transaction, params};
 
 use super::table::{Change, find, store};
 use super::{WRITE_MAY_HAVE_BEGUN, cut, reflect};
-use crate::ledger::order::key;
+use crate::ledger::order::{key, text};
 use crate::ledger::{Ledger, LedgerError, clock};
 
 /// What a risk begins with that a person has written down.
@@ -97,6 +97,7 @@ impl Ledger {
         by: Person<'_>,
     ) -> Result<Settlement, LedgerError> {
         key("name of the person", by.name)?;
+        text("note", by.note)?;
         if let Finding::Found(reference) = finding {
             key("reference", reference)?;
         }
