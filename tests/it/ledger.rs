@@ -782,7 +782,7 @@ fn what_a_person_gets_wrong_is_said_and_changes_nothing() {
             "there is no ledger at",
         ),
         ("clock", &none, vec![], 1, "there is no ledger at"),
-        ("clock", &db, vec!["--advance", "-1"], 64, "--advance"),
+        ("clock", &db, vec!["--advance", "-1"], 64, "-1"),
         ("verify", &empty, vec![], 1, "the file has no tables"),
         ("show", folder.path(), vec![], 1, "it is a directory"),
         (
