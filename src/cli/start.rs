@@ -236,13 +236,14 @@ pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
         .create(path)
 }
 
-/// The record of the process that runs this session's cluster, if it still does.
+/// The record of the process that runs this session's cluster, if it still does: who holds the session now must be who
+/// wrote it, since a killed process leaves its record behind, and its number to others.
 #[must_use]
 pub fn running(folder: &Path) -> Option<Running> {
     let text = std::fs::read_to_string(folder.join(RUNNING)).ok()?;
     let running: Running = serde_json::from_str(&text).ok()?;
-    let alive = crate::session::files::holder(folder).is_some();
-    alive.then_some(running)
+    let holder = crate::session::files::holder(folder)?;
+    (holder.pid == Some(running.pid)).then_some(running)
 }
 
 pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! status, scale, binding, finalize, token, log, exec, port-forward and the reviews.
+//! status, scale, binding, finalize, token, log, exec, attach, port-forward and the reviews.
 
 use serde_json::{Value, json};
 
@@ -29,6 +29,7 @@ pub(super) async fn handle(call: &Call) -> Answer {
         "token" => token(call),
         "log" => log(call).await,
         "exec" => streams::exec(call),
+        "attach" => streams::attach(call),
         "portforward" => streams::forward(call),
         _ => Err(Failure::bad_request(format!(
             "{} is not offered by the embedded cluster",
