@@ -64,6 +64,7 @@ pub async fn session_with_seed(
 ) -> Result<Started, Failure> {
     let opened = open(folder)?;
     let catalog = Arc::new(seeds::seeded(&catalog, opened.checkpoint.as_ref(), seed)?);
+    place.bus.is_in(&catalog)?;
     let logs = log_to(folder);
     let real = real(&place.real, folder).await?;
     let (embedded, cluster) = match real {

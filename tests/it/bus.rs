@@ -825,11 +825,12 @@ async fn a_full_stream_may_refuse_what_is_new(fixture: Fixture) {
         .unwrap();
     let state = bus.stream_info("small").await.unwrap();
     let room = 500 - usize::try_from(state.bytes).unwrap() - 28;
-    // NATS 2.9 counts payload and header only, later ones the whole record: what fits is clear to both.
+    // NATS 2.9 counts payload and header only, later ones the whole record, and those to 2.12 leave a byte free: what
+    // fits is clear to all.
     let record = 22 + "small.a.b".len() + 4 + 8;
     let over = bus.publish("small.a.b", "2", vec![b'x'; room]).await;
     assert_eq!(over, refused("nats: maximum bytes exceeded"));
-    bus.publish("small.a.b", "3", vec![b'x'; room - record])
+    bus.publish("small.a.b", "3", vec![b'x'; room - record - 1])
         .await
         .unwrap();
     // Sequences of what was refused are given out again, and its id is not known.
@@ -1090,9 +1091,11 @@ async fn a_restart_keeps_what_is_stored_and_where_each_consumer_stood(mut fixtur
 
     let bus = fixture.connect().await;
     let after = info(&*bus, "group-1").await;
+    // NATS 2.9 writes another time to its disk than it says at first.
+    let apart = after.created.duration_since(made.created).abs();
+    assert!(apart < jiff::SignedDuration::from_secs(1), "{apart:?}");
     assert_eq!(
         (
-            after.created,
             after.created_at_sequence,
             after.delivered_stream,
             after.ack_floor_stream,
@@ -1100,7 +1103,7 @@ async fn a_restart_keeps_what_is_stored_and_where_each_consumer_stood(mut fixtur
             after.num_pending,
             after.num_waiting,
         ),
-        (made.created, 0, 2, 1, 1, 2, 0)
+        (0, 2, 1, 1, 2, 0)
     );
     assert_eq!(stand(&*bus, "group-2").await, (0, 0, 0, 4));
     let stream = bus.stream_info("default").await.unwrap();

@@ -310,6 +310,19 @@ fn guarded(extra: &str) -> Option<(NatsServer, std::path::PathBuf)> {
     Some((NatsServer::start_in(folder, &settings)?, authority))
 }
 
+/// What a server holds of the labs: sequence of the last message of their stream, and its consumers.
+fn held(url: &str, access: &Access) -> (u64, usize) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let bus = JetStream::connect(url, access).await.unwrap();
+        let Ok(stream) = bus.stream_info("default").await else {
+            return (0, 0);
+        };
+        let consumers = bus.consumers("default").await.unwrap();
+        (stream.last_sequence, consumers.len())
+    })
+}
+
 #[test]
 fn a_lab_passes_over_tls_with_a_password_twice() {
     let Some((server, authority)) = guarded("") else {
@@ -326,9 +339,25 @@ fn a_lab_passes_over_tls_with_a_password_twice() {
         eventlab(&state, url, &arguments).output().unwrap()
     };
     let url = format!("tls://js:s3cret@127.0.0.1:{}", server.port);
+    let access = Access {
+        login: Login::Password {
+            user: "js".to_owned(),
+            password: "s3cret".to_owned(),
+        },
+        tls: None,
+    };
+    let mut before = held(&server.url(), &access);
     // The second session finds the consumers and messages of the first.
     for _ in 0..2 {
         let output = play(&url, &authority);
+        // Whatever it says, its events went through this server.
+        let after = held(&server.url(), &access);
+        assert!(
+            after.0 > before.0 + 5 && after.1 > before.1,
+            "{before:?} {after:?} {}",
+            text(&output)
+        );
+        before = after;
         assert!(output.status.success(), "{}", text(&output));
         assert!(
             text(&output).contains("the bus is nats-server"),
@@ -392,7 +421,11 @@ fn a_slow_server_is_survived_or_said() {
             .unwrap();
         let (code, said) = (output.status.code().unwrap(), text(&output));
         let took = started.elapsed().as_secs();
-        println!("round trip of {round_trip} ms: exit {code} after {took} s");
+        let (last, _) = held(&server.url(), &Access::default());
+        println!(
+            "round trip of {round_trip} ms: exit {code} after {took} s, {last} messages on the server"
+        );
+        assert!(code != 0 || last > 5, "{said}");
         assert!(wanted.contains(&code), "{round_trip} ms: {code}\n{said}");
         assert!(!said.contains("\"outcome\":\"refuted\""), "{said}");
     }
@@ -451,7 +484,11 @@ fn a_restart_in_the_middle_of_a_lab_is_survived_or_said() {
         server.run();
         let output = child.wait_with_output().unwrap();
         let said = text(&output);
-        println!("restart after {pause} ms: exit {:?}", output.status.code());
+        println!(
+            "restart after {pause} ms: exit {:?}, {:?} on the server",
+            output.status.code(),
+            held(&server.url(), &Access::default())
+        );
         assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{said}");
         assert!(
             !said.contains("\"outcome\":\"refuted\""),

@@ -310,10 +310,13 @@ fn resources(world: &mut World) -> usize {
 
 async fn golden(binary: &Path) -> Vec<String> {
     let mut world = world(binary).await;
-    let (tables, refusals) = (tables(&mut world).await, refusals(&mut world).await);
-    // A place without what was recorded for other lines.
-    let other = self::world(binary).await;
-    let mut wrong = std::mem::replace(&mut world, other).k.wrong;
+    let tables = tables(&mut world).await;
+    let mut wrong = std::mem::take(&mut world.k.wrong);
+    // Each in a place without what was recorded for other lines.
+    world = self::world(binary).await;
+    let refusals = refusals(&mut world).await;
+    wrong.append(&mut world.k.wrong);
+    world = self::world(binary).await;
     let (patches, applies) = (patches(&mut world).await, applies(&mut world).await);
     let resources = resources(&mut world);
     let counted = json!([tables, refusals, patches, applies, resources]);

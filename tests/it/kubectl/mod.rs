@@ -79,8 +79,7 @@ impl Kubectl {
             commands: 0,
             wrong: Vec::new(),
         };
-        let version = kubectl.text("version --client -o json").1;
-        let version: Value = serde_json::from_str(&version).unwrap();
+        let version = kubectl.json("version --client -o json");
         let minor = version["clientVersion"]["minor"].as_str().unwrap();
         kubectl.minor = minor.trim_end_matches('+').parse().unwrap();
         kubectl
@@ -189,9 +188,10 @@ impl Kubectl {
         }
     }
 
+    /// What a command printed, without what it said beside.
     fn json(&self, line: &str) -> Value {
-        let (_, said) = self.text(line);
-        serde_json::from_str(&said).unwrap_or_else(|_| panic!("{line}: {said}"))
+        let output = self.command(line).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {output:?}"))
     }
 
     fn file(&self, name: &str, text: &str) {

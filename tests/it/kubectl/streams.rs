@@ -50,23 +50,23 @@ fn commands_run(k: &mut Kubectl) {
 /// An attached client hears what comes from now on, until the container ends.
 fn containers_are_attached_to(k: &mut Kubectl) {
     k.ok(
-        "run crm --image=eventlab:dev --restart=Never -- crm serve --db /tmp/crm.db --port 8081",
-        "pod/crm created",
+        "run held --image=eventlab:dev --restart=Never -- ledger serve --db /tmp/l.db",
+        "pod/held created",
     );
     k.ok(
-        "wait --for=condition=Ready pod/crm --timeout=60s",
+        "wait --for=condition=Ready pod/held --timeout=60s",
         "condition met",
     );
-    let attached = k.follow("attach crm");
+    let attached = k.follow("attach held");
     // The client says nothing when it is there.
     std::thread::sleep(std::time::Duration::from_secs(2));
-    k.ok("delete pod crm", "deleted");
+    k.ok("delete pod held", "deleted");
     let (success, said) = attached.end();
     if !success || said.iter().any(|line| line.contains("error")) {
         k.report(format!("attach: {success} {said:?}"));
     }
     k.ok(
-        "run shown --image=eventlab:dev --restart=Never --attach --rm --pod-running-timeout=60s -- ledger retention --help",
+        "run shown --image=eventlab:dev --restart=Never --attach --rm --pod-running-timeout=60s -- ledger --help",
         "pod \"shown\" deleted",
     );
     k.ok(
@@ -142,7 +142,7 @@ fn what_is_not_available(k: &mut Kubectl) {
     );
     k.fails(
         &format!("debug {pod} --image=busybox"),
-        "ephemeral containers are disabled for this cluster",
+        "eventlab: no container can be added to a pod here",
     );
     k.fails(
         "certificate approve x",

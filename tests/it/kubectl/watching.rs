@@ -15,7 +15,7 @@ fn watches(k: &mut Kubectl) {
     kinds.until(k, "ADDED|there ");
     let named = k.follow("get cm there -w -o name");
     named.until(k, "configmap/there");
-    let only = k.follow("get cm --watch-only -o jsonpath={.metadata.name}:{.data.x}{\"\\n\"}");
+    let only = k.follow("get cm --watch-only -o 'jsonpath={.metadata.name}:{.data.x}{\"\\n\"}'");
     let everywhere = k.follow("get cm -A -w --output-watch-events");
     everywhere.until(k, "ADDED|default|there ");
     // The watch that shows nothing at first must be there before what it is to show.

@@ -268,9 +268,9 @@ spec:
     );
     let watch = k.follow("get wf brief -w");
     watch.until(k, "brief|Running");
-    k.soon(
-        "get wf brief -o jsonpath={.status.phase}",
-        "Error|".trim_end_matches('|'),
+    k.ok(
+        "wait --for=jsonpath={.status.phase}=Failed wf/brief --timeout=60s",
+        "condition met",
     );
     k.ok("describe wf brief", "WorkflowRunning|workflow-controller");
     k.ok("wait --for=delete wf/brief --timeout=60s", "");

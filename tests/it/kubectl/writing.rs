@@ -74,7 +74,7 @@ fn applies(k: &mut Kubectl) {
         "configmap/cm configured|sensor.argoproj.io/s configured",
     );
     k.feeds(
-        "apply --prune -l part=pruned -f -",
+        "apply --prune -l part=pruned --prune-allowlist=core/v1/ConfigMap -f -",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept, labels: {part: pruned}}\n---\n\
          apiVersion: v1\nkind: ConfigMap\nmetadata: {name: pruned, labels: {part: pruned}}\n",
         "configmap/pruned created",
@@ -121,7 +121,7 @@ fn applies_server_side(k: &mut Kubectl) {
     k.feeds_in_vain(
         "apply --server-side --field-manager=other -f -",
         &map("four"),
-        "conflict with \"kubectl-patch\" using v1: .data.a",
+        "conflict with \"kubectl-patch\" using v1|: .data.a",
     );
     k.feeds(
         "apply --server-side -f -",

@@ -31,8 +31,12 @@ pub(super) async fn handle(call: &Call) -> Answer {
         "exec" => streams::exec(call),
         "attach" => streams::attach(call),
         "portforward" => streams::forward(call),
+        "ephemeralcontainers" => Err(Failure::bad_request(
+            "eventlab: no container can be added to a pod here; `kubectl exec POD -- /eventlab …` runs the workload's own \
+             commands in it",
+        )),
         _ => Err(Failure::bad_request(format!(
-            "{} is not offered by the embedded cluster",
+            "eventlab: {} is not offered by the embedded cluster",
             sub.name
         ))),
     }
