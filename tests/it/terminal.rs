@@ -14,7 +14,8 @@ fn size_of(count: u16) -> std::num::NonZero<u16> {
     std::num::NonZero::new(count).unwrap()
 }
 
-struct Session {
+/// The program on a terminal of its own.
+pub struct Session {
     parser: vt100::Parser,
     raw: Vec<u8>,
     output: mpsc::Receiver<Vec<u8>>,
@@ -24,11 +25,11 @@ struct Session {
 }
 
 impl Session {
-    fn start(state: &Path, arguments: &[&str]) -> Self {
+    pub fn start(state: &Path, arguments: &[&str]) -> Self {
         Self::start_with(state, arguments, &[])
     }
 
-    fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let size = PtySize {
             rows: 24,
             cols: 80,
@@ -76,19 +77,40 @@ impl Session {
         }
     }
 
-    fn send(&mut self, keys: &str) {
+    pub fn send(&mut self, keys: &str) {
         self.input.write_all(keys.as_bytes()).unwrap();
         self.input.flush().unwrap();
     }
 
-    fn take(&mut self, wait: Duration) {
+    /// As [`Session::send`], for a program that may be gone.
+    pub fn press(&mut self, keys: &str) {
+        let _ = self.input.write_all(keys.as_bytes());
+        let _ = self.input.flush();
+    }
+
+    /// Whether the program has ended.
+    pub fn gone(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
+    /// What the screen shows.
+    pub fn screen(&self) -> String {
+        self.parser.screen().contents()
+    }
+
+    pub fn take(&mut self, wait: Duration) {
         if let Ok(bytes) = self.output.recv_timeout(wait) {
             self.parser.process(&bytes);
             self.raw.extend(bytes);
         }
     }
 
-    fn wait_for(&mut self, text: &str) {
+    pub fn wait_for(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         while !self.parser.screen().contents().contains(text) {
             assert!(
@@ -113,7 +135,7 @@ impl Session {
     }
 
     /// The exit code, once the program has given the terminal back.
-    fn ended(&mut self) -> u32 {
+    pub fn ended(&mut self) -> u32 {
         let end = Instant::now() + PATIENCE;
         loop {
             self.take(Duration::from_millis(20));
