@@ -64,7 +64,7 @@ async fn assert_ends(rig: &mut Rig, file: &str, edits: &[Edit]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_source_that_cannot_answer_ends_the_wait_with_the_reason() {
     let mut rig = Rig::with(&lab_of_the_source()).await;
-    let edits: [Edit; 6] = [
+    let edits: [Edit; 7] = [
         (
             "      endpoint: /first-order\n",
             "",
@@ -96,8 +96,15 @@ async fn an_event_source_that_cannot_answer_ends_the_wait_with_the_reason() {
         (
             "    container:\n",
             "    container:\n      image: shop/eventsource:1\n",
-            "no-image",
+            "no-start",
             "shop/eventsource:1",
+            false,
+        ),
+        (
+            "  template:\n",
+            "  template:\n    volumes: [{name: h, hostPath: {path: /etc}}]\n",
+            "no-start",
+            "hostPath is refused",
             false,
         ),
         (
@@ -141,7 +148,7 @@ async fn a_sensor_that_cannot_run_ends_the_wait_with_the_reason() {
                 "    container:\n",
                 "    container:\n      image: shop/sensor:1\n",
             ),
-            "no-image",
+            "no-start",
             "shop/sensor:1",
             false,
         ),

@@ -10,13 +10,15 @@ use crate::session::message::StepError;
 const ENOUGH_RESTARTS: u64 = 3;
 /// Reason codes of what keeps a pod from running.
 const CRASH_LOOP: &str = "crash-loop";
-const NO_IMAGE: &str = "no-image";
-/// What the kubelet says of a container whose image it does not get.
-const IMAGE_REASONS: [&str; 4] = [
+const NO_START: &str = "no-start";
+/// What the kubelet says of a container whose image it does not get, or that it cannot make as it is written.
+const NO_START_REASONS: [&str; 6] = [
     "ErrImagePull",
     "ImagePullBackOff",
     "InvalidImageName",
     "ErrImageNeverPull",
+    "CreateContainerConfigError",
+    "CreateContainerError",
 ];
 
 /// What keeps a pod from running.
@@ -55,7 +57,7 @@ fn of_container(status: &Value) -> Option<Hindrance> {
         let reason = text(waiting, "/reason");
         return Some(Hindrance {
             text: joined(reason, text(waiting, "/message")),
-            lasting: IMAGE_REASONS.contains(&reason).then_some(NO_IMAGE),
+            lasting: NO_START_REASONS.contains(&reason).then_some(NO_START),
             ran: false,
         });
     }
@@ -181,9 +183,9 @@ pub(super) fn crash_loop(input: &Input) -> Option<StepError> {
         .flatten()
 }
 
-/// An image that is not there, or a pod that may not be made. Both can be a matter of a moment.
+/// A container that cannot be made, or a pod that may not be. Both can be a matter of a moment.
 pub(super) fn no_start(input: &Input) -> Option<StepError> {
-    hindered(input, &[NO_IMAGE]).or_else(|| {
+    hindered(input, &[NO_START]).or_else(|| {
         let roles = [
             ("eventsource-name", &input.event_source, "EventSource"),
             ("sensor-name", &input.sensor, "Sensor"),

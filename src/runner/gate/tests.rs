@@ -550,7 +550,7 @@ fn an_image_that_is_not_there_is_said_at_once_and_ends_the_wait_if_it_stays() {
         let stuck = stuck(&input).unwrap();
         assert_eq!(
             (stuck.reason.as_str(), stuck.environment),
-            ("no-image", true)
+            ("no-start", true)
         );
         assert!(stuck.text.contains("image x"), "{}", stuck.text);
     }
