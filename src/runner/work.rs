@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::applying::rename_dependencies;
+use super::applying::{self, rename_dependencies};
 use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
@@ -65,6 +65,13 @@ pub struct Worker {
     pub patience: Patience,
 }
 
+/// What an apply came to.
+struct Applied {
+    fingerprints: Vec<String>,
+    /// How it differs from the lab's own files, as a diff; `None` where it does not.
+    change: Option<String>,
+}
+
 /// An effect with the generation that asked for it.
 pub struct Job {
     pub generation: u64,
@@ -107,7 +114,13 @@ impl Worker {
                 attempt,
                 manifests,
             } => {
-                let result = self.apply(&lab, &stage, attempt, &manifests).await;
+                let applied = self.apply(&lab, &stage, attempt, &manifests).await;
+                if let Ok(Applied { change, .. }) = &applied
+                    && let Some(diff) = change.clone()
+                {
+                    self.answer(generation, Message::Changed { diff });
+                }
+                let result = applied.map(|applied| applied.fingerprints);
                 self.answer(generation, Message::Applied { attempt, result });
             }
             Effect::Act {
@@ -233,7 +246,7 @@ impl Worker {
         stage: &str,
         attempt: u32,
         files: &[String],
-    ) -> Result<Vec<String>, StepError> {
+    ) -> Result<Applied, StepError> {
         let mut manifests = Vec::new();
         let mut texts = Vec::new();
         for file in files {
@@ -271,13 +284,19 @@ impl Worker {
                 .map_err(environment)?;
         }
         // Without the files that hold a Secret.
+        let mut change = String::new();
         for (file, text) in texts {
             if let Err(error) = self.copies.note_applied(file, &text) {
                 tracing::warn!(%error, "noting what was applied");
             }
+            let original = self.catalog.manifest(file).unwrap_or_default();
+            change.push_str(&applying::change(file, original, &text));
         }
         self.focus(lab, stage, attempt).await;
-        Ok(fingerprints)
+        Ok(Applied {
+            fingerprints,
+            change: (!change.is_empty()).then_some(change),
+        })
     }
 
     /// The working copy from the stage on that edits it, else the lab's own text.

@@ -163,6 +163,30 @@ impl Session {
     }
 }
 
+fn run(state: &Path, arguments: &[&str]) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", state.to_str().unwrap()])
+        .args(arguments)
+        .env_remove("EVENTLAB_KILL_AT")
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The report's table, counters and verdicts, without the numbers of their facts.
+fn summary(state: &Path) -> Vec<String> {
+    let report = run(state, &["report"]);
+    let body = report.split("### Timeline").next().unwrap();
+    body.lines()
+        .filter(|line| {
+            ["#", "|", "intakes", "- **"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        })
+        .map(|line| line.split(" [#").next().unwrap().to_owned())
+        .collect()
+}
+
 #[test]
 fn enter_sends_one_order_and_lights_seven_cells() {
     let state = tempfile::tempdir().unwrap();
@@ -191,6 +215,15 @@ fn enter_sends_one_order_and_lights_seven_cells() {
     session.send("q");
     assert_eq!(session.ended(), 0);
     assert!(String::from_utf8_lossy(&session.raw).contains("Saved in"));
+    let headless = tempfile::tempdir().unwrap();
+    assert_eq!(
+        summary(state.path()),
+        {
+            run(headless.path(), &["check"]);
+            summary(headless.path())
+        },
+        "the same report with and without a screen"
+    );
 
     let mut again = Session::start(state.path(), &[]);
     again.wait_for("+1");
