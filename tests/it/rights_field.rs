@@ -38,9 +38,8 @@ impl Account {
     async fn with(rule: Value) -> Account {
         let lab = Lab::new().await;
         let accounts = "/api/v1/namespaces/lab/serviceaccounts";
-        for name in ["order-sensor", "default"] {
-            create(&lab, accounts, json!({"metadata": {"name": name}})).await;
-        }
+        let own = json!({"metadata": {"name": "order-sensor"}});
+        create(&lab, accounts, own).await;
         let role = json!({"metadata": {"name": "r"}, "rules": [rule]});
         create(&lab, &format!("{ROLES}/roles"), role).await;
         let binding = json!({"metadata": {"name": "r"},
