@@ -51,7 +51,7 @@ fn run_lab(state: &Path, lab: &[&str], kill_at: Option<u64>) -> Output {
     command.output().unwrap()
 }
 
-fn journal(state: &Path) -> Vec<Value> {
+pub fn journal(state: &Path) -> Vec<Value> {
     let path = state.join("embedded").join("evidence.jsonl");
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines()
@@ -59,7 +59,7 @@ fn journal(state: &Path) -> Vec<Value> {
         .collect()
 }
 
-fn facts(entries: &[Value]) -> BTreeSet<String> {
+pub fn facts(entries: &[Value]) -> BTreeSet<String> {
     entries
         .iter()
         .filter_map(|entry| entry.get("fact"))
@@ -68,7 +68,7 @@ fn facts(entries: &[Value]) -> BTreeSet<String> {
 }
 
 /// Each trace has one intent, and the bus holds it at most once.
-fn assert_sent_once(entries: &[Value]) {
+pub fn assert_sent_once(entries: &[Value]) {
     let mut intents: BTreeMap<String, usize> = BTreeMap::new();
     for intent in entries.iter().filter_map(|entry| entry.get("intent")) {
         if intent["action"]["action"] == "send" {
@@ -96,7 +96,7 @@ fn assert_sent_once(entries: &[Value]) {
 }
 
 /// No process of this program with our folder in its command line or environment is left.
-fn assert_no_child(state: &Path) {
+pub fn assert_no_child(state: &Path) {
     let needle = state.to_str().unwrap().as_bytes().to_vec();
     let holds = |bytes: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
     // A killed process's children notice within milliseconds; give the kernel a moment to reap them.
