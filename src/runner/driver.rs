@@ -98,8 +98,9 @@ impl Driver {
         patience: Patience,
     ) -> Result<Self, DriverError> {
         let now = Timestamp::now();
-        let (state, effects) =
+        let (mut state, effects) =
             State::resume(opened.checkpoint, &opened.entries, catalog.labs(), now);
+        state.set_tag(cluster.session_tag());
         let copies = opened.files.copies();
         let mut files = opened.files;
         match cluster.secret_values().await {

@@ -36,9 +36,10 @@ pub enum ErrandError {
         source: Box<kube::Error>,
     },
     #[error(
-        "Workflow {0} did not end in time; `kubectl -n eventlab get workflow {0}` says where it stands"
+        "Workflow {name} did not end in {} s; `{kubectl} get workflow {name}` says where it stands",
+        PATIENCE.as_secs()
     )]
-    Late(String),
+    Late { name: String, kubectl: String },
     #[error("Workflow {name} ended {phase} without a pod that ran: {message}")]
     NoPod {
         name: String,
@@ -67,7 +68,10 @@ pub async fn run(
     manifest: &str,
     arguments: &[String],
 ) -> Result<Errand, ErrandError> {
-    let object = workflow(manifest, arguments)?;
+    let mut object = workflow(manifest, arguments)?;
+    cluster.fit(&mut object);
+    let object =
+        serde_json::from_value(object).map_err(|error| ErrandError::Manifest(error.to_string()))?;
     let api: Api<DynamicObject> = Api::namespaced_with(
         cluster.client().clone(),
         cluster.namespace(),
@@ -78,7 +82,7 @@ pub async fn run(
         .await
         .map_err(failed("make the Workflow"))?;
     let name = made.metadata.name.unwrap_or_default();
-    let ended = ended(&api, &name).await?;
+    let ended = ended(cluster, &api, &name).await?;
     answer(cluster, name, &ended).await
 }
 
@@ -89,7 +93,7 @@ fn failed(action: &'static str) -> impl Fn(kube::Error) -> ErrandError {
     }
 }
 
-fn workflow(manifest: &str, arguments: &[String]) -> Result<DynamicObject, ErrandError> {
+fn workflow(manifest: &str, arguments: &[String]) -> Result<Value, ErrandError> {
     if arguments.iter().any(|argument| argument.contains("{{")) {
         return Err(ErrandError::Placeholder);
     }
@@ -104,10 +108,14 @@ fn workflow(manifest: &str, arguments: &[String]) -> Result<DynamicObject, Erran
     if let Some(metadata) = object.get_mut("metadata") {
         as_ours_each_time(metadata);
     }
-    serde_json::from_value(object).map_err(|error| bad(&error.to_string()))
+    Ok(object)
 }
 
-async fn ended(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, ErrandError> {
+async fn ended(
+    cluster: &Cluster,
+    api: &Api<DynamicObject>,
+    name: &str,
+) -> Result<DynamicObject, ErrandError> {
     let until = Instant::now() + PATIENCE;
     loop {
         let workflow = api.get(name).await.map_err(failed("read the Workflow"))?;
@@ -115,7 +123,10 @@ async fn ended(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, Er
             return Ok(workflow);
         }
         if Instant::now() > until {
-            return Err(ErrandError::Late(name.to_owned()));
+            return Err(ErrandError::Late {
+                name: name.to_owned(),
+                kubectl: cluster.kubectl(),
+            });
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -186,8 +197,8 @@ spec: {templates: [{name: main, container: {image: i, args: [a]}}]}
     fn an_errand_keeps_everything_but_its_arguments_and_has_a_name_of_its_own() {
         let arguments = ["ledger".to_owned(), "verify".to_owned()];
         let object = workflow(MANIFEST, &arguments).unwrap();
-        assert_eq!(object.metadata.generate_name.as_deref(), Some("reconcile-"));
-        let container = &object.data["spec"]["templates"][0]["container"];
+        assert_eq!(object["metadata"]["generateName"], "reconcile-");
+        let container = &object["spec"]["templates"][0]["container"];
         assert_eq!(container["args"], json!(["ledger", "verify"]));
         assert_eq!(container["image"], "i");
     }

@@ -329,13 +329,23 @@ fn waiting_reason(pod: &Value) -> String {
             .find_map(|status| status.pointer("/state/waiting"))
     });
     waiting.map_or_else(
-        || text(pod, "/status/phase").to_owned(),
+        || not_scheduled(pod).unwrap_or_else(|| text(pod, "/status/phase").to_owned()),
         |waiting| {
             format!("{} {}", text(waiting, "/reason"), text(waiting, "/message"))
                 .trim()
                 .to_owned()
         },
     )
+}
+
+/// Why no node takes a pod, in the scheduler's words.
+fn not_scheduled(pod: &Value) -> Option<String> {
+    let conditions = pod.pointer("/status/conditions")?.as_array()?;
+    let refused = conditions
+        .iter()
+        .find(|one| one["type"] == "PodScheduled" && one["status"] == "False")?;
+    let words = format!("{} {}", text(refused, "/reason"), text(refused, "/message"));
+    Some(words.trim().to_owned()).filter(|words| !words.is_empty())
 }
 
 /// A bus that is not there does not come by waiting: what runs, if anything does, is an older spec.

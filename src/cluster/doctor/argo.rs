@@ -258,7 +258,14 @@ impl Controllers {
         let shows = format!("{} get deployments -A -o wide | grep argo", patient.kubectl);
         match (controller, &self.unseen) {
             (Some(controller), _) => controller.point(name, known, patient, install),
-            (None, Some(reason)) => Point::unknown(name, reason.clone(), shows),
+            (None, _) if patient.node => Point::good(
+                name,
+                "no Deployment; `eventlab node` works there and stands for its controller",
+                format!("{} get node eventlab -o wide", patient.kubectl),
+            ),
+            (None, Some(reason)) => Point::unknown(name, reason.clone(), shows).mended_by(
+                "ask whoever runs the cluster whether its controller watches this namespace",
+            ),
             (None, None) => {
                 Point::missing(name, "no Deployment runs its controller", shows).mended_by(install)
             }
@@ -298,11 +305,15 @@ fn instance_id(patient: &Patient<'_>, settings: Option<&ConfigMap>) -> Point {
         patient.kubectl
     );
     let Some(settings) = settings else {
+        if patient.node {
+            return Point::good(name, "`eventlab node` takes every Workflow", shows);
+        }
         return Point::unknown(
             name,
             "the workflow controller's settings could not be read",
             shows,
-        );
+        )
+        .mended_by("read its ConfigMap yourself: a key instanceID there would make it leave the labs' Workflows alone");
     };
     match setting(settings, "instanceID") {
         Some(Value::String(id)) if !id.is_empty() => Point::missing(
