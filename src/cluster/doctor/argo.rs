@@ -19,6 +19,8 @@ const KINDS: [(&str, &str); 6] = [
     ("workflowtemplates", WORKFLOWS_INSTALL),
     ("workflowtaskresults", WORKFLOWS_INSTALL),
 ];
+/// What the controller is called in its container's arguments: EventSources and Sensors run from the same image.
+const CONTROLLER_WORDS: [&str; 2] = ["controller", "controller-service"];
 /// Releases whose texts and behaviour the labs know.
 const EVENTS_KNOWN: [&str; 1] = ["1.9."];
 const WORKFLOWS_KNOWN: [&str; 3] = ["3.7.", "4.0.", "4.1."];
@@ -217,7 +219,9 @@ impl Controllers {
                 .find_map(|one| Controller::of(one, image, word))
         };
         Self {
-            events: first("argoproj/argo-events", Some("controller-service")),
+            events: CONTROLLER_WORDS
+                .iter()
+                .find_map(|word| first("argoproj/argo-events", Some(word))),
             workflows: first("argoproj/workflow-controller", None),
             unseen,
         }
@@ -519,7 +523,7 @@ mod tests {
     #[test]
     fn sensors_and_event_sources_are_no_controllers() {
         let image = "quay.io/argoproj/argo-events:v1.9.11@sha256:abc";
-        let word = Some("controller-service");
+        let word = Some("controller");
         assert_eq!(
             Controller::of(
                 &deployment(image, &[], &["sensor-service"], 1),
@@ -529,7 +533,7 @@ mod tests {
             None
         );
         let found = Controller::of(
-            &deployment(image, &[], &["controller-service"], 1),
+            &deployment(image, &[], &["controller"], 1),
             "argoproj/argo-events",
             word,
         )

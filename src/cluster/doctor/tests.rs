@@ -38,7 +38,7 @@ fn deployments(events: Value, workflows: Value) -> Value {
 }
 
 fn events(words: &[&str], ready: i32) -> Value {
-    let words = [&["controller-service"], words].concat();
+    let words = [&["controller"], words].concat();
     deployment(
         "argo-events",
         "quay.io/argoproj/argo-events:v1.9.11",
@@ -401,7 +401,7 @@ fn cases() -> Vec<Case> {
                 deployment(
                     "e",
                     "quay.io/argoproj/argo-events:v1.7.2",
-                    &["controller-service"],
+                    &["controller"],
                     1,
                 ),
                 workflows(&[], 1),
