@@ -177,7 +177,8 @@ pub fn fate_holds(
         return Verdict::unproven(claim, "it was not sent", Vec::new());
     };
     // Whether a request was early is a matter of when it was sent, and of nothing that anybody wrote.
-    if allowed_reason(&expectation.fate, Layer::Ready).is_some() && row.cell(Layer::Ready).passed() {
+    if allowed_reason(&expectation.fate, Layer::Ready).is_some() && row.cell(Layer::Ready).passed()
+    {
         let facts = row.cell(Layer::Ready).facts.clone();
         return Verdict::unproven(claim, TOO_LATE, facts);
     }

@@ -34,6 +34,8 @@ pub use self::rights::lacking;
 
 /// How long containers may take to end.
 const STOP_GRACE: Duration = Duration::from_secs(2);
+/// Writing the last statuses may take so long.
+const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
 /// User of the controller that makes volumes.
 pub const VOLUME_USER: &str = "system:serviceaccount:kube-system:persistent-volume-binder";
@@ -141,8 +143,17 @@ impl Standalone {
         })
     }
 
-    /// Ends containers in order, then the controllers.
-    pub async fn stop(mut self) {
+    /// Ends containers in order, then the controllers; by force when the API server is not there to hear of it.
+    pub async fn stop(self) {
+        if tokio::time::timeout(STOP_PATIENCE, self.stop_in_order())
+            .await
+            .is_err()
+        {
+            tracing::warn!("not everything ended in order: did the API server go?");
+        }
+    }
+
+    async fn stop_in_order(mut self) {
         heartbeat::leave(&self.client).await;
         self.node.stop(STOP_GRACE).await;
         self.cancel.cancel();
