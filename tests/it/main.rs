@@ -67,6 +67,7 @@ mod sensor_regex;
 mod sensor_script;
 mod sensor_service;
 mod sensor_template;
+mod sensor_triggers;
 mod service_pods;
 mod session_kill;
 mod terminal;
