@@ -5,6 +5,8 @@
 
 mod prefixes;
 
+use std::ops::Range;
+
 use prefixes::Tracker;
 pub use prefixes::{MAX_PREFIX_DEPTH, PrefixSet, Spans};
 
@@ -30,7 +32,7 @@ trait Track {
     fn scalar(&mut self, start: usize, end: usize);
     fn opens(&mut self, depth: usize, start: usize);
     fn closes(&mut self, depth: usize, end: usize);
-    fn key(&mut self, depth: usize, start: usize, end: usize, text: &[u8]);
+    fn key(&mut self, depth: usize, text: &[u8], at: Range<usize>, escaped: bool);
     fn element(&mut self, depth: usize);
 }
 
@@ -41,7 +43,7 @@ impl Track for Idle {
     fn scalar(&mut self, _: usize, _: usize) {}
     fn opens(&mut self, _: usize, _: usize) {}
     fn closes(&mut self, _: usize, _: usize) {}
-    fn key(&mut self, _: usize, _: usize, _: usize, _: &[u8]) {}
+    fn key(&mut self, _: usize, _: &[u8], _: Range<usize>, _: bool) {}
     fn element(&mut self, _: usize) {}
 }
 
@@ -134,8 +136,8 @@ fn member(
     if first != b'"' {
         return None;
     }
-    let end = string_end(text, at + 1)?;
-    track.key(open.depth, at + 1, end - 1, text);
+    let (end, escaped) = string_end(text, at + 1)?;
+    track.key(open.depth, text, at + 1..end - 1, escaped);
     let (colon, byte) = next_byte(text, end)?;
     if byte != b':' {
         return None;
@@ -167,7 +169,7 @@ fn after_space(text: &[u8], mut at: usize) -> Option<(usize, u8)> {
 #[inline(always)]
 fn scalar_end(text: &[u8], at: usize, first: u8) -> Option<usize> {
     match first {
-        b'"' => string_end(text, at + 1),
+        b'"' => string_end(text, at + 1).map(|(end, _)| end),
         b'-' | b'0'..=b'9' => number_end(text, at),
         b't' => literal_end(text, at, b"true"),
         b'f' => literal_end(text, at, b"false"),
@@ -180,14 +182,18 @@ fn literal_end(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
     text.get(at..)?.starts_with(word).then_some(at + word.len())
 }
 
-/// The index after the closing quote of a valid string whose first content byte is at `at`.
+/// The index after the closing quote of a valid string whose first content byte is at `at`, and whether it has escapes.
 #[inline(always)]
-fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+fn string_end(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
+    let mut escaped = false;
     loop {
         at = plain_run(text, at);
         match text.get(at)? {
-            b'"' => return Some(at + 1),
-            b'\\' => at = escape_end(text, at + 1)?,
+            b'"' => return Some((at + 1, escaped)),
+            b'\\' => {
+                at = escape_end(text, at + 1)?;
+                escaped = true;
+            }
             _ => return None,
         }
     }

@@ -3,6 +3,8 @@
 //! A plain path is keys and array indexes only. The set is a small tree; the tracker follows the scanner through it and
 //! knows nothing about containers that no path enters.
 
+use std::ops::Range;
+
 use super::Track;
 use crate::sensor::path::unescape;
 
@@ -189,9 +191,9 @@ impl Track for Tracker<'_> {
     }
 
     #[inline]
-    fn key(&mut self, depth: usize, start: usize, end: usize, text: &[u8]) {
+    fn key(&mut self, depth: usize, text: &[u8], at: Range<usize>, escaped: bool) {
         if depth == self.top.depth {
-            self.own_key(text.get(start..end).unwrap_or_default());
+            self.own_key(text.get(at).unwrap_or_default(), escaped);
         }
     }
 
@@ -205,9 +207,9 @@ impl Track for Tracker<'_> {
 
 impl Tracker<'_> {
     #[inline(never)]
-    fn own_key(&mut self, raw: &[u8]) {
+    fn own_key(&mut self, raw: &[u8], escaped: bool) {
         let children = self.children();
-        let place = if raw.contains(&b'\\') {
+        let place = if escaped {
             let key = unescape(raw);
             children.iter().position(|child| child.key == key)
         } else {

@@ -278,3 +278,25 @@ fn is_text_map(value: &Value) -> bool {
         .as_object()
         .is_some_and(|members| members.values().all(Value::is_string))
 }
+
+/// The resource name that upstream guesses from a kind.
+#[must_use]
+pub fn plural(kind: &str) -> String {
+    let singular = kind.to_lowercase();
+    let mut last = singular.chars().rev();
+    let (end, before) = (last.next(), last.next());
+    let without = |letters: usize| {
+        let length = singular.len().saturating_sub(letters);
+        singular.get(..length).unwrap_or_default()
+    };
+    match (before, end) {
+        _ if kind == "EventBus" => singular,
+        (None, _) => singular,
+        (_, Some('s' | 'x' | 'z')) | (Some('c' | 's'), Some('h')) => format!("{singular}es"),
+        (Some('a' | 'e' | 'i' | 'o' | 'u'), Some('y')) => format!("{singular}s"),
+        (_, Some('y')) => format!("{}ies", without(1)),
+        (Some('f'), Some('e')) => format!("{}ves", without(2)),
+        (_, Some('f')) => format!("{}ves", without(1)),
+        _ => format!("{singular}s"),
+    }
+}

@@ -219,3 +219,21 @@ fn what_cannot_be_built_says_why() {
     );
     assert_eq!(text(&json!({})), "trigger template can't be nil");
 }
+
+#[test]
+fn a_resource_is_guessed_from_its_kind() {
+    for (kind, wanted) in [
+        ("NetworkPolicy", "networkpolicies"),
+        ("Ingress", "ingresses"),
+        ("EventBus", "eventbus"),
+        ("Gateway", "gateways"),
+        ("Endpoints", "endpointses"),
+        ("Batch", "batches"),
+        ("Path", "paths"),
+        ("Leaf", "leaves"),
+        ("Knife", "knives"),
+        ("X", "x"),
+    ] {
+        assert_eq!(plural(kind), wanted);
+    }
+}

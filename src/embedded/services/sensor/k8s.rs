@@ -5,7 +5,7 @@ use kube::core::Status;
 use serde_json::Value;
 
 use super::super::log::Logger;
-use crate::sensor::trigger::{Operation, Submission, merge};
+use crate::sensor::trigger::{Operation, Submission, merge, plural};
 
 /// Field manager of what the Sensor writes.
 const MANAGER: &str = "fieldManager=argo-events";
@@ -204,27 +204,6 @@ fn path(submission: &Submission) -> String {
     format!("/{root}/{version}/{namespace}{plural}")
 }
 
-/// The plural that upstream guesses from a kind.
-fn plural(kind: &str) -> String {
-    let singular = kind.to_lowercase();
-    let mut last = singular.chars().rev();
-    let (end, before) = (last.next(), last.next());
-    let without = |letters: usize| {
-        let length = singular.len().saturating_sub(letters);
-        singular.get(..length).unwrap_or_default()
-    };
-    match (before, end) {
-        _ if kind == "EventBus" => singular,
-        (None, _) => singular,
-        (_, Some('s' | 'x' | 'z')) | (Some('c' | 's'), Some('h')) => format!("{singular}es"),
-        (Some('a' | 'e' | 'i' | 'o' | 'u'), Some('y')) => format!("{singular}s"),
-        (_, Some('y')) => format!("{}ies", without(1)),
-        (Some('f'), Some('e')) => format!("{}ves", without(2)),
-        (_, Some('f')) => format!("{}ves", without(1)),
-        _ => format!("{singular}s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -255,19 +234,5 @@ mod tests {
             path(json!({"apiVersion": "v1", "kind": "Namespace"}), ""),
             "/api/v1/namespaces"
         );
-        for (kind, wanted) in [
-            ("NetworkPolicy", "networkpolicies"),
-            ("Ingress", "ingresses"),
-            ("EventBus", "eventbus"),
-            ("Gateway", "gateways"),
-            ("Endpoints", "endpointses"),
-            ("Batch", "batches"),
-            ("Path", "paths"),
-            ("Leaf", "leaves"),
-            ("Knife", "knives"),
-            ("X", "x"),
-        ] {
-            assert_eq!(plural(kind), wanted);
-        }
     }
 }
