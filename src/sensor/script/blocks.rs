@@ -6,6 +6,12 @@ use super::tokens::{Placed, Token};
 /// Deepest nesting of blocks; Lua refuses more than 200 levels by itself.
 const MAX_DEPTH: usize = 200;
 
+/// Words that are no names.
+const KEYWORDS: [&str; 22] = [
+    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
+    "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
+];
+
 /// A block of statements.
 #[derive(Debug, Default)]
 pub(super) struct Block<'s> {
@@ -129,7 +135,7 @@ impl<'s> Reader<'_, 's> {
             Token::Label => self.label()?,
             Token::Name("function") => Kind::Function(self.function()?),
             Token::Name("goto") => match self.next().map(|placed| placed.token) {
-                Some(Token::Name(name)) => Kind::Goto(name),
+                Some(Token::Name(name)) if !KEYWORDS.contains(&name) => Kind::Goto(name),
                 _ => return Err(self.error()),
             },
             Token::Name("break") => Kind::Break,
@@ -163,7 +169,9 @@ impl<'s> Reader<'_, 's> {
     fn label(&mut self) -> Result<Kind<'s>, ScriptError> {
         let (name, close) = (self.next(), self.next());
         match (name.map(|one| one.token), close.map(|one| one.token)) {
-            (Some(Token::Name(name)), Some(Token::Label)) => Ok(Kind::Label(name)),
+            (Some(Token::Name(name)), Some(Token::Label)) if !KEYWORDS.contains(&name) => {
+                Ok(Kind::Label(name))
+            }
             _ => Err(self.error()),
         }
     }

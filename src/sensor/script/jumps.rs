@@ -458,7 +458,7 @@ mod tests {
     /// What a script answers, for a script that returns a text.
     fn answer(source: &str) -> String {
         let script =
-            format!("local function run() {source} end return {{answer = tostring(run())}}");
+            format!("local function run() {source} end return {{answer = tostring((run()))}}");
         let script = match Script::compile(&script) {
             Ok(script) => script,
             Err(error) => return format!("error: {error}"),

@@ -19,7 +19,7 @@ use jaq_core::{Native, data};
 use jaq_json::{Num, Val};
 
 /// Steps of one run: calls, and values that are made.
-const STEPS: u64 = 10_000_000;
+const STEPS: u64 = 3_000_000;
 /// Time of one run, for what steps do not see.
 const TIME: Duration = Duration::from_secs(5);
 /// Bytes of a text that count as one step.
