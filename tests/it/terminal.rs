@@ -14,7 +14,8 @@ fn size_of(count: u16) -> std::num::NonZero<u16> {
     std::num::NonZero::new(count).unwrap()
 }
 
-struct Session {
+/// The program on a terminal of its own.
+pub struct Session {
     parser: vt100::Parser,
     raw: Vec<u8>,
     output: mpsc::Receiver<Vec<u8>>,
@@ -24,11 +25,11 @@ struct Session {
 }
 
 impl Session {
-    fn start(state: &Path, arguments: &[&str]) -> Self {
+    pub fn start(state: &Path, arguments: &[&str]) -> Self {
         Self::start_with(state, arguments, &[])
     }
 
-    fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let size = PtySize {
             rows: 24,
             cols: 80,
@@ -76,19 +77,40 @@ impl Session {
         }
     }
 
-    fn send(&mut self, keys: &str) {
+    pub fn send(&mut self, keys: &str) {
         self.input.write_all(keys.as_bytes()).unwrap();
         self.input.flush().unwrap();
     }
 
-    fn take(&mut self, wait: Duration) {
+    /// As [`Session::send`], for a program that may be gone.
+    pub fn press(&mut self, keys: &str) {
+        let _ = self.input.write_all(keys.as_bytes());
+        let _ = self.input.flush();
+    }
+
+    /// Whether the program has ended.
+    pub fn gone(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
+    /// What the screen shows.
+    pub fn screen(&self) -> String {
+        self.parser.screen().contents()
+    }
+
+    pub fn take(&mut self, wait: Duration) {
         if let Ok(bytes) = self.output.recv_timeout(wait) {
             self.parser.process(&bytes);
             self.raw.extend(bytes);
         }
     }
 
-    fn wait_for(&mut self, text: &str) {
+    pub fn wait_for(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         while !self.parser.screen().contents().contains(text) {
             assert!(
@@ -113,7 +135,7 @@ impl Session {
     }
 
     /// The exit code, once the program has given the terminal back.
-    fn ended(&mut self) -> u32 {
+    pub fn ended(&mut self) -> u32 {
         let end = Instant::now() + PATIENCE;
         loop {
             self.take(Duration::from_millis(20));
@@ -139,6 +161,30 @@ impl Session {
             );
         }
     }
+}
+
+fn run(state: &Path, arguments: &[&str]) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", state.to_str().unwrap()])
+        .args(arguments)
+        .env_remove("EVENTLAB_KILL_AT")
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The report's table, counters and verdicts, without the numbers of their facts.
+fn summary(state: &Path) -> Vec<String> {
+    let report = run(state, &["report"]);
+    let body = report.split("### Timeline").next().unwrap();
+    body.lines()
+        .filter(|line| {
+            ["#", "|", "intakes", "- **"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        })
+        .map(|line| line.split(" [#").next().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -169,6 +215,15 @@ fn enter_sends_one_order_and_lights_seven_cells() {
     session.send("q");
     assert_eq!(session.ended(), 0);
     assert!(String::from_utf8_lossy(&session.raw).contains("Saved in"));
+    let headless = tempfile::tempdir().unwrap();
+    assert_eq!(
+        summary(state.path()),
+        {
+            run(headless.path(), &["check"]);
+            summary(headless.path())
+        },
+        "the same report with and without a screen"
+    );
 
     let mut again = Session::start(state.path(), &[]);
     again.wait_for("+1");
