@@ -78,12 +78,15 @@ fn yaml_error(file: &str, error: &serde_saphyr::Error) -> ManifestError {
     let place = error.location().map_or_else(String::new, |location| {
         format!("line {}, column {}: ", location.line(), location.column())
     });
-    let message = error
-        .to_string()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_owned();
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or_default();
+    // The parser says the place again.
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let message = match message.split_once(": ") {
+        Some((head, rest)) if head.starts_with("line ") && head.contains("column") => rest,
+        _ => message,
+    };
+    let message = message.to_owned();
     ManifestError::Yaml {
         file: file.to_owned(),
         place,

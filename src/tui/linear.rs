@@ -117,6 +117,8 @@ struct Linear<'a> {
     looker: Looker,
     out: &'a mut (dyn Write + Send),
     said: Said,
+    /// What was found when the session was taken up has been said.
+    told_found: bool,
     /// Nobody reads any more.
     gone: bool,
 }
@@ -183,6 +185,9 @@ impl Linear<'_> {
     fn changes(&mut self) {
         let state = self.driver.state();
         let mut lines = Vec::new();
+        if !std::mem::replace(&mut self.told_found, true) {
+            lines.extend(state.found().iter().cloned());
+        }
         let place = place(state);
         let moved = place != self.said.place;
         if moved {

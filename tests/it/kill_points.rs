@@ -1,14 +1,22 @@
 //! Killed at any moment and started again: no request is sent twice, no fact is lost, no child is left, the lab is played
 //! to its end.
 //!
-//! The points are numbered as the program passes them (`EVENTLAB_KILL_AT`). A seeded sample runs here; with
-//! `EVENTLAB_ALL_KILL_POINTS=1` every one of them does. `.ci/run` also kills the matrix, which moves the ledger's clock
-//! and looks cases up between its probes.
+//! Two ways. Points numbered as the program passes them (`EVENTLAB_KILL_AT`): each kill begins with a session of its
+//! own. A seeded sample runs here; with `EVENTLAB_ALL_KILL_POINTS=1` every one of them does. And places told by name
+//! (`EVENTLAB_KILL_NEW`): one session is started again and again, and dies at the first place where none died before,
+//! until it comes to its end; so every boundary of a lab is died at for the price of a start each. A sample of the labs
+//! runs here; with `EVENTLAB_ALL_KILL_PLACES=1` every lab does, and every place that an undisturbed run passes must have
+//! been died at.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
+use eventlab::evidence::{Entry, Outcome};
+use eventlab::lab::Catalog;
+use eventlab::session::SessionView;
 use serde_json::Value;
 
 /// The lab that is killed: one that acts between its probes is told by `EVENTLAB_KILL_LAB`.
@@ -32,19 +40,24 @@ fn from() -> u64 {
 }
 
 fn run(state: &Path, kill_at: Option<u64>) -> Output {
+    let point = kill_at.map(|point| point.to_string());
+    run_with(
+        state,
+        &lab(),
+        point.as_deref().map(|point| ("EVENTLAB_KILL_AT", point)),
+    )
+}
+
+fn run_with(state: &Path, lab: &str, variable: Option<(&str, &str)>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_eventlab"));
     command
-        .args([
-            "--state-dir",
-            state.to_str().unwrap(),
-            "run",
-            &lab(),
-            "--keep",
-        ])
+        .args(["--state-dir", state.to_str().unwrap(), "run", lab, "--keep"])
         .env_remove("EVENTLAB_KILL_AT");
-    if let Some(point) = kill_at {
-        command.env("EVENTLAB_KILL_AT", point.to_string());
+    if lab == "incident" {
+        // The same fault at every start.
+        command.args(["--seed", "7"]);
     }
+    command.envs(variable);
     command.output().unwrap()
 }
 
@@ -187,18 +200,16 @@ fn a_killed_run_goes_on_where_it_was() {
     let points: Vec<u64> = (first..=last)
         .step_by(usize::try_from(step).unwrap())
         .collect();
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let ended = std::sync::atomic::AtomicBool::new(false);
-    let reached = std::sync::atomic::AtomicU64::new(u64::MAX);
+    let next = AtomicUsize::new(0);
+    let ended = AtomicBool::new(false);
+    let reached = AtomicU64::new(u64::MAX);
     // A run mostly waits, so that more of them than there are cores take less time in all.
     let workers = if all { 6 } else { 2 };
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some(point) =
-                    points.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-                {
-                    let relaxed = std::sync::atomic::Ordering::Relaxed;
+                let relaxed = Ordering::Relaxed;
+                while let Some(point) = points.get(next.fetch_add(1, relaxed)) {
                     if ended.load(relaxed) {
                         break;
                     }
@@ -213,4 +224,199 @@ fn a_killed_run_goes_on_where_it_was() {
     let reached = reached.into_inner();
     eprintln!("the first point that no run came to: {reached}");
     assert!(!all || reached < u64::MAX, "more points than {last}");
+}
+
+/// Sessions of one lab that die at every place, one after the other.
+struct Sweep {
+    lab: String,
+    /// The list of places where one died.
+    places: PathBuf,
+    kills: usize,
+    chains: usize,
+    _folder: tempfile::TempDir,
+}
+
+impl Sweep {
+    fn new(lab: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self {
+            lab: lab.to_owned(),
+            places: folder.path().join("places"),
+            kills: 0,
+            chains: 0,
+            _folder: folder,
+        }
+    }
+
+    fn died_at(&self) -> BTreeSet<String> {
+        lines_of(&self.places)
+    }
+
+    /// Places that a run passes in which nothing happens.
+    fn undisturbed(&self) -> BTreeSet<String> {
+        let state = tempfile::tempdir().unwrap();
+        let note = state.path().join("noted");
+        let variable = ("EVENTLAB_KILL_NOTE", note.to_str().unwrap());
+        let output = run_with(state.path(), &self.lab, Some(variable));
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            self.lab,
+            said(&[&output])
+        );
+        lines_of(&note)
+    }
+
+    /// One session from its beginning to its end, dying at every new place on the way, at most `most` times.
+    fn chain(&mut self, most: usize) {
+        self.chains += 1;
+        let state = tempfile::tempdir().unwrap();
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        let until = self.kills + most;
+        loop {
+            let list = self.places.to_str().unwrap().to_owned();
+            let deadly = (self.kills < until).then_some(("EVENTLAB_KILL_NEW", list.as_str()));
+            let output = run_with(state.path(), &self.lab, deadly);
+            let at = format!(
+                "{} in chain {} after {} kills: {}",
+                self.lab,
+                self.chains,
+                self.kills,
+                said(&[&output])
+            );
+            let entries = journal(state.path());
+            assert_sent_once(&entries);
+            let now = facts(&entries);
+            assert!(known.is_subset(&now), "a fact was lost, {at}");
+            known = now;
+            assert_no_child(state.path());
+            assert_passed_is_proven(&state.path().join("embedded"), &at);
+            let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+            match signal {
+                Some(9) => self.kills += 1,
+                _ => {
+                    assert!(output.status.success(), "{at}");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn lines_of(path: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn said(outputs: &[&Output]) -> String {
+    let texts = outputs.iter().map(|output| {
+        format!(
+            "{}\n{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    });
+    texts.collect::<Vec<_>>().join("\n--\n")
+}
+
+/// A stage counts as passed only where each of its probes was proven in the go that the checkpoint keeps.
+fn assert_passed_is_proven(session: &Path, at: &str) {
+    let Ok(view) = SessionView::open(session) else {
+        return;
+    };
+    let Some(checkpoint) = view.checkpoint else {
+        return;
+    };
+    let labs = Catalog::bundled().unwrap().labs();
+    for (name, progress) in &checkpoint.labs {
+        // The drill's stages are drawn; their probes are judged under the same names.
+        let Some(lab) = labs.iter().find(|lab| lab.name == *name) else {
+            continue;
+        };
+        let passed = lab.stages.iter().filter(|stage| {
+            progress.passed.contains(&stage.name) && !stage.observe && !stage.probes.is_empty()
+        });
+        for stage in passed {
+            for probe in &stage.probes {
+                let proven = view.entries.iter().any(|entry| match entry {
+                    Entry::Judgement(one) => {
+                        one.lab == *name
+                            && one.stage == stage.name
+                            && one.probe.as_deref() == Some(&probe.name)
+                            && one.verdict.outcome == Outcome::Proven
+                            && !one.verdict.facts.is_empty()
+                    }
+                    _ => false,
+                });
+                assert!(
+                    proven,
+                    "{name} {} counts as passed, and {} was never proven; {at}",
+                    stage.name, probe.name
+                );
+            }
+        }
+    }
+}
+
+/// Every place of a lab; at most so many sessions until nothing new comes.
+fn sweep_whole(lab: &str) {
+    const CHAINS: usize = 12;
+    let begun = Instant::now();
+    let mut sweep = Sweep::new(lab);
+    let wanted = sweep.undisturbed();
+    loop {
+        let before = sweep.kills;
+        sweep.chain(usize::MAX - before);
+        let died_at = sweep.died_at();
+        let missed: Vec<&String> = wanted.difference(&died_at).collect();
+        if missed.is_empty() {
+            break;
+        }
+        assert!(
+            sweep.kills > before && sweep.chains < CHAINS,
+            "{lab}: nobody died at {missed:?}"
+        );
+    }
+    eprintln!(
+        "{lab}: died {} times in {} sessions, at each of {} places of an undisturbed run and at {} others, in {} s",
+        sweep.kills,
+        sweep.chains,
+        wanted.len(),
+        sweep.died_at().difference(&wanted).count(),
+        begun.elapsed().as_secs()
+    );
+}
+
+/// Labs to be swept: all, or those of `EVENTLAB_KILL_LABS` (names with commas between).
+fn labs_to_sweep() -> Vec<String> {
+    if let Ok(names) = std::env::var("EVENTLAB_KILL_LABS") {
+        return names.split(',').map(str::to_owned).collect();
+    }
+    let labs = Catalog::bundled().unwrap().labs();
+    labs.iter().map(|lab| lab.name.clone()).collect()
+}
+
+#[test]
+fn a_session_that_dies_again_and_again_comes_to_its_end() {
+    if std::env::var_os("EVENTLAB_ALL_KILL_PLACES").is_none() {
+        // One lab a day, and a part of its places: the whole is for `.ci/run`.
+        let labs = labs_to_sweep();
+        let seed = usize::try_from(std::process::id()).unwrap();
+        let lab = &labs[seed % labs.len()];
+        eprintln!("a part of {lab}");
+        Sweep::new(lab).chain(8);
+        return;
+    }
+    let labs = labs_to_sweep();
+    let next = AtomicUsize::new(0);
+    // A run mostly waits, so that more of them than there are cores take less time in all.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(lab) = labs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    sweep_whole(lab);
+                }
+            });
+        }
+    });
 }

@@ -57,6 +57,7 @@ mod real_cluster;
 mod running;
 mod screen;
 mod screen_loop;
+mod screen_shell;
 mod sensor_examples;
 mod sensor_expression;
 mod sensor_field_cases;

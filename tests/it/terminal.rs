@@ -14,17 +14,17 @@ fn size_of(count: u16) -> std::num::NonZero<u16> {
     std::num::NonZero::new(count).unwrap()
 }
 
-struct Session {
-    parser: vt100::Parser,
-    raw: Vec<u8>,
+pub(super) struct Session {
+    pub(super) parser: vt100::Parser,
+    pub(super) raw: Vec<u8>,
     output: mpsc::Receiver<Vec<u8>>,
     input: Box<dyn Write + Send>,
-    child: Box<dyn portable_pty::Child + Send + Sync>,
+    pub(super) child: Box<dyn portable_pty::Child + Send + Sync>,
     master: Box<dyn portable_pty::MasterPty + Send>,
 }
 
 impl Session {
-    fn start(state: &Path, arguments: &[&str]) -> Self {
+    pub(super) fn start(state: &Path, arguments: &[&str]) -> Self {
         Self::start_with(state, arguments, &[])
     }
 
@@ -76,7 +76,7 @@ impl Session {
         }
     }
 
-    fn send(&mut self, keys: &str) {
+    pub(super) fn send(&mut self, keys: &str) {
         self.input.write_all(keys.as_bytes()).unwrap();
         self.input.flush().unwrap();
     }
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    fn wait_for(&mut self, text: &str) {
+    pub(super) fn wait_for(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         while !self.parser.screen().contents().contains(text) {
             assert!(
@@ -100,7 +100,7 @@ impl Session {
         }
     }
 
-    fn wait_gone(&mut self, text: &str) {
+    pub(super) fn wait_gone(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         while self.parser.screen().contents().contains(text) {
             assert!(
@@ -113,7 +113,7 @@ impl Session {
     }
 
     /// The exit code, once the program has given the terminal back.
-    fn ended(&mut self) -> u32 {
+    pub(super) fn ended(&mut self) -> u32 {
         let end = Instant::now() + PATIENCE;
         loop {
             self.take(Duration::from_millis(20));
@@ -198,7 +198,7 @@ fn an_editor_gets_the_terminal_and_gives_it_back() {
 }
 
 /// A lab of one stage that edits a base manifest.
-fn own_lab(folder: &Path) -> String {
+pub(super) fn own_lab(folder: &Path) -> String {
     let labs = folder.join("own");
     std::fs::create_dir_all(&labs).unwrap();
     let lab = "name: own\ntitle: Own\nsummary: One stage.\nevent: own\nlayers: [effect]\nclusters: [embedded]\nlinks: []\nstages:\n  - name: fix\n    kind: fix\n    title: Edit me\n    text: Edit.\n    fix:\n      manifest: base/process-order.yaml\n      hints: [none]\n      solution: base/process-order.yaml\n      wrong:\n        - {name: w, manifest: base/ledger.yaml, why: none, fails: {gate: x}}\n";

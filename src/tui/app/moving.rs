@@ -45,6 +45,14 @@ impl App {
                     "long lines are cut".to_owned()
                 });
             }
+            Action::Raw => {
+                self.raw = !self.raw;
+                self.flash = Some(if self.raw {
+                    "lines as they were written".to_owned()
+                } else {
+                    "lines in short: time, level, message, fields".to_owned()
+                });
+            }
             Action::Compare => {
                 self.pane = Pane::Manifest;
                 self.compare = self.compare.next(state.revealed());
@@ -219,7 +227,7 @@ impl App {
                     .facts
                     .get(place)
                     .and_then(|at| state.facts().get(*at))
-                    .map(fact_text)
+                    .map(|fact| fact_text(fact, true))
             } else {
                 self.scene
                     .block
