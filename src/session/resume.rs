@@ -41,10 +41,10 @@ impl State {
     }
 
     fn restore(&mut self, checkpoint: Checkpoint) {
+        self.notice = checkpoint.misfit(&self.labs);
         self.now = self.now.max(checkpoint.written);
         self.progress = checkpoint.labs;
         self.seeds = checkpoint.seeds;
-        self.notice = checkpoint.misfit(&self.labs);
         let Some(lab) = self.labs.iter().position(|lab| lab.name == checkpoint.lab) else {
             self.note_position();
             return;

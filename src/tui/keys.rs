@@ -198,7 +198,7 @@ pub const BINDINGS: &[Binding] = &[
     row(Action::Compare, Look, &[character('d')], "d", "",
         "Manifest: the text, against what is applied, against the original, against the reference once it is allowed."),
     row(Action::Search, Look, &[character('/')], "/", "",
-        "Search the text or the pane, whichever has the focus (upper and lower case are one, unless there is an upper one)."),
+        "Search the pane, or the text where that has the focus (upper and lower case are one, unless there is an upper one)."),
     row(Action::FindNext, Look, &[character('n')], "n", "",
         "Go to the next place found."),
     row(Action::FindPrevious, Look, &[character('N')], "N", "",

@@ -79,6 +79,7 @@ pub async fn run(
         looker,
         out,
         said: Said::default(),
+        told_found: false,
         gone: false,
     };
     linear.run(typed()).await
@@ -276,6 +277,14 @@ impl Linear<'_> {
                 let answer = self.looker.look(&super::look::Look::Tables).await;
                 self.answer(answer);
             }
+            Some("logs") => {
+                let look = match words.next() {
+                    Some(of) => super::look::Look::Log { of: of.to_owned() },
+                    None => super::look::Look::Pods,
+                };
+                let answer = self.looker.look(&look).await;
+                self.answer(answer);
+            }
             Some("quit" | "q") => return Ok(true),
             Some("no") if self.app.overlay.is_some() => self.app.overlay = None,
             word => {
@@ -383,6 +392,7 @@ impl Linear<'_> {
             "facts PROBE LAYER: the facts of a cell, with their lines and commands",
             "manifest: this stage's manifest",
             "ledger: what the ledger holds",
+            "logs: the pods; logs NAME: the last lines of the first whose name begins so",
             "report: the incident report so far",
             "text: the stage's text again",
             "A number chooses from a list; no leaves it.",

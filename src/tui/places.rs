@@ -12,7 +12,7 @@ const SIDE: u16 = 28;
 /// Lines that are left to the pane beside a text that is to be read.
 const LEAST_PANE: u16 = 3;
 /// A text has at least so many rows where there is room, and grows by so many.
-const SHORT: u16 = 12;
+const SHORT: u16 = 8;
 const STEP: u16 = 4;
 
 /// The parts of the screen; one that is not shown is empty.

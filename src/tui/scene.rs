@@ -66,6 +66,8 @@ pub struct Scene {
     pub facts: Vec<usize>,
     /// Lines of the present pane, where it is neither the evidence nor the logs.
     pub block: Vec<Shown>,
+    /// Which report the lines are of, and their width.
+    report: Option<(usize, usize, u16)>,
     /// The lines of evidence or logs that are in view, with their places.
     pub in_view: Vec<(usize, String)>,
     pub footer: Vec<FooterItem>,
@@ -113,7 +115,7 @@ impl App {
         self.scene.places = places;
         if changed {
             self.scene.facts = panes::filtered(state, self);
-            self.scene.block = panes::block(state, self, places.pane.width);
+            self.compute_block(state);
             self.scene.footer = footer(state, self, places.footer.width);
         }
         self.fit(state);
@@ -124,6 +126,19 @@ impl App {
         self.scene.size = (width, height);
         self.scene.stale = false;
         self.scene.stale_block = false;
+    }
+
+    /// A long report is laid out once, not for every key.
+    fn compute_block(&mut self, state: &State) {
+        let width = self.scene.places.pane.width;
+        let report = match (&self.report, self.pane) {
+            (Some(Ok(text)), Pane::Report) => Some((text.as_ptr() as usize, text.len(), width)),
+            _ => None,
+        };
+        if report.is_none() || report != self.scene.report {
+            self.scene.block = panes::block(state, self, width);
+            self.scene.report = report;
+        }
     }
 
     /// Reads the lines that are in view, so that drawing reads nothing.

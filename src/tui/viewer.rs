@@ -3,7 +3,6 @@
 //! A bundle may come from anybody: nothing of it is looked up, followed or carried out, and what is copied is one line.
 
 use crossterm::event::{Event, KeyEventKind, MouseEventKind};
-use futures::StreamExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
@@ -47,7 +46,7 @@ impl<'a, S: Surface> Viewer<'a, S> {
         app.read_only = true;
         app.pane = Pane::Report;
         app.reach.push(format!(
-            "bundle of `{}`, packed {}, read-only",
+            "read-only: `{}` of {}",
             bundle.head.session,
             bundle.head.made.strftime("%Y-%m-%d %H:%M UTC")
         ));
@@ -213,4 +212,146 @@ fn manifests(bundle: &Bundle, state: &State) -> Vec<(String, String)> {
         .collect();
     all.sort_by_key(|(name, _)| Some(name.as_str()) != here);
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io;
+    use std::sync::Arc;
+
+    use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+    use jiff::Timestamp;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::layout::Size;
+
+    use super::*;
+    use crate::evidence::Entry;
+    use crate::evidence::journal::Note;
+    use crate::lab::Lab;
+    use crate::report::bundle::Head;
+    use crate::tui::{keys, view};
+
+    struct Paper {
+        terminal: Terminal<TestBackend>,
+        copied: Vec<String>,
+    }
+
+    impl Surface for Paper {
+        fn size(&mut self) -> io::Result<Size> {
+            Ok(Size::new(80, 24))
+        }
+
+        fn draw(&mut self, state: &State, app: &App) -> io::Result<()> {
+            self.terminal
+                .draw(|frame| view::draw(frame, state, app))
+                .unwrap();
+            Ok(())
+        }
+
+        fn events(&mut self) -> Events {
+            Box::pin(futures::stream::pending())
+        }
+
+        fn lend(&mut self) {}
+
+        fn take_back(&mut self, _mouse: bool) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn copy(&mut self, text: &str) -> bool {
+            self.copied.push(text.to_owned());
+            true
+        }
+
+        fn mouse(&mut self, _on: bool) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn bundle(labs: &str) -> Bundle {
+        let labs: Vec<Lab> = serde_yaml::from_str(labs).unwrap();
+        let note = |text: &str| {
+            Entry::Note(Note {
+                time: Timestamp::MAX,
+                lab: "l".to_owned(),
+                stage: "\u{1b}]0;x\u{7}".to_owned(),
+                attempt: u32::MAX,
+                topic: "\u{202e}t".to_owned(),
+                text: text.to_owned(),
+            })
+        };
+        Bundle {
+            head: Head {
+                version: 1,
+                eventlab: "9".to_owned(),
+                made: Timestamp::MIN,
+                session: "\u{1b}[2Jname\n".to_owned(),
+            },
+            entries: vec![note("a\r\nb"), note(&"\u{1f600}".repeat(5000))],
+            checkpoint: None,
+            labs: Arc::from(labs),
+            manifests: BTreeMap::from([("m.yaml".to_owned(), "\t\u{1b}[31m: : :\n".repeat(50))]),
+            notes: vec!["damaged \u{1b}[2J".to_owned()],
+        }
+    }
+
+    const LAB: &str = r#"
+- name: l
+  title: "\x1b[2J title"
+  summary: s
+  event: e
+  layers: [intake]
+  clusters: [embedded]
+  links: []
+  stages:
+    - name: one
+      kind: send
+      title: "wide 日本語 \u202e"
+      text: "| a | b |\n|---|\n- x\n```\nnever closed"
+      probes:
+        - {name: p, title: "p \x1b[0m", body: "{}", fate: applied}
+    - {name: two, kind: read, title: two, text: ""}
+"#;
+
+    const NO_STAGES: &str = "[{name: l, title: t, summary: s, event: e, layers: [intake], clusters: [embedded], links: [], stages: []}]";
+
+    #[tokio::test]
+    async fn whatever_is_in_it_every_key_is_answered_and_nothing_acts_on_the_terminal() {
+        for labs in [LAB, NO_STAGES, "[]"] {
+            let bundle = bundle(labs);
+            let surface = Paper {
+                terminal: Terminal::new(TestBackend::new(80, 24)).unwrap(),
+                copied: Vec::new(),
+            };
+            let mut viewer = Viewer::new(&bundle, Theme::new(true, false), surface);
+            assert!(viewer.draw());
+            for round in 0..3 {
+                for binding in keys::BINDINGS {
+                    for chord in binding.keys {
+                        if matches!(chord.code, KeyCode::Char('z')) && chord.control {
+                            continue;
+                        }
+                        let modifiers = if chord.control {
+                            KeyModifiers::CONTROL
+                        } else {
+                            KeyModifiers::NONE
+                        };
+                        let event = Event::Key(KeyEvent::new(chord.code, modifiers));
+                        viewer.event(event).await.unwrap();
+                        assert!(viewer.draw(), "{chord:?} in round {round}");
+                    }
+                }
+            }
+            let cells = &viewer.surface.terminal.backend().buffer().content;
+            assert!(cells.iter().all(|cell| !cell.symbol().contains('\u{1b}')));
+            let copied = &viewer.surface.copied;
+            assert!(
+                copied
+                    .iter()
+                    .all(|text| !text.contains(['\n', '\r', '\u{1b}']))
+            );
+        }
+    }
 }

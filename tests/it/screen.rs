@@ -397,7 +397,7 @@ fn every_fact_of_a_cell_shows_its_line_and_command() {
     for part in [
         "a raw line",
         "kubectl get something",
-        "fact 1 of",
+        "y copies, o its source",
         "arrival",
     ] {
         assert!(screen.contains(part), "{part}:\n{screen}");

@@ -150,13 +150,13 @@ impl App {
     fn tab_at(&self, column: usize) -> Option<Pane> {
         let mut edge = 0;
         let room = usize::from(self.scene.places.tabs.width);
-        let names = crate::tui::view::tab_names(self.pane, room);
+        let (names, between) = crate::tui::view::tab_names(self.pane, room);
         for (pane, name) in Pane::ALL.into_iter().zip(names) {
             let width = name.len();
             if (edge..edge + width).contains(&column) {
                 return Some(pane);
             }
-            edge += width + 3;
+            edge += width + between;
         }
         None
     }

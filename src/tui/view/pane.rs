@@ -25,11 +25,9 @@ pub fn draw(frame: &mut Frame<'_>, names: Rect, area: Rect, app: &App) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// How the tabs are written: the present one in brackets; the others by their numbers, which are also their keys, where
-/// there is no room for their names.
+/// How the tabs are written, the present one in brackets, and how many columns are between two.
 #[must_use]
-pub fn tab_names(present: Pane, width: usize) -> [String; Pane::ALL.len()] {
-    const BETWEEN: usize = 3;
+pub fn tab_names(present: Pane, width: usize) -> ([String; Pane::ALL.len()], usize) {
     let names = Pane::ALL.map(|pane| {
         if pane == present {
             format!("[{}]", pane.name())
@@ -37,26 +35,23 @@ pub fn tab_names(present: Pane, width: usize) -> [String; Pane::ALL.len()] {
             pane.name().to_owned()
         }
     });
-    let needed: usize = names.iter().map(|name| name.len() + BETWEEN).sum();
-    if needed <= width + BETWEEN {
-        return names;
-    }
-    Pane::ALL.map(|pane| {
-        let number = pane.index() + 1;
-        if pane == present {
-            format!("[{number} {}]", pane.name())
-        } else {
-            number.to_string()
-        }
-    })
+    let needed: usize = names.iter().map(|name| name.len() + 3).sum();
+    let between = if needed <= width + 3 { 3 } else { 1 };
+    (names, between)
 }
 
 fn tabs(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let mut spans = Vec::new();
-    let names = tab_names(app.pane, usize::from(area.width));
+    let (names, between) = tab_names(app.pane, usize::from(area.width));
     for (pane, name) in Pane::ALL.into_iter().zip(names) {
         if !spans.is_empty() {
-            spans.push(Span::styled(app.theme.separator(), app.theme.dim()));
+            let separator = app.theme.separator();
+            let separator = if between == 1 {
+                separator.trim()
+            } else {
+                separator
+            };
+            spans.push(Span::styled(separator, app.theme.dim()));
         }
         let present = pane == app.pane;
         let style = match (present, app.has_focus(Area::Pane)) {
