@@ -100,11 +100,11 @@ pub fn list(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
 
 /// How far a lab is, in a word; empty where nothing was done.
 fn stood(standing: &LabStanding) -> String {
-    let mark = if standing.current { ">" } else { "" };
+    let mark = if standing.current { ">" } else { " " };
     if standing.completed {
-        format!("{mark}done")
+        format!("{mark} done")
     } else if standing.passed > 0 || standing.current {
-        format!("{mark}{}/{}", standing.passed, standing.stages)
+        format!("{mark} {}/{}", standing.passed, standing.stages)
     } else {
         String::new()
     }
@@ -225,7 +225,7 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     };
     if let Some(file) = &args.bundle {
         bundle::pack(&place.session_name(), &folder, &view, &labs, file)?;
-        print(&format!("{} shows it with `eventlab open`", file.display()));
+        print(&format!("`eventlab open {}` shows it", file.display()));
         return Ok(exit);
     }
     let text = match args.format {
