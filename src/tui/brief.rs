@@ -8,10 +8,16 @@ const LIMIT: usize = 16 << 10;
 /// Fields that say where in the program a line was written, not what happened.
 const ASIDE: [&str; 3] = ["logger", "caller", "stacktrace"];
 
-/// The line in short, where it is one of zap's; else as it is.
+/// The line in short, where it is one of zap's or of the executor's; else as it is.
 #[must_use]
 pub fn brief(text: &str) -> String {
-    if !text.starts_with('{') || text.len() > LIMIT {
+    if text.len() > LIMIT {
+        return text.to_owned();
+    }
+    if let Some(short) = of_words(text) {
+        return short;
+    }
+    if !text.starts_with('{') {
         return text.to_owned();
     }
     match serde_json::from_str::<Map<String, Value>>(text) {
@@ -40,6 +46,25 @@ fn of_fields(fields: &Map<String, Value>) -> Option<String> {
         }
     }
     Some(out)
+}
+
+/// `time=… level=INFO msg="…" name=value`, as the executor writes them.
+fn of_words(text: &str) -> Option<String> {
+    let (time, rest) = text.strip_prefix("time=")?.split_once(' ')?;
+    let (level, rest) = rest.strip_prefix("level=")?.split_once(' ')?;
+    let rest = rest.strip_prefix("msg=")?;
+    let (message, fields) = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"')?,
+        None => rest.split_once(' ').unwrap_or((rest, "")),
+    };
+    // A quoted quote would be cut in the wrong place.
+    if message.ends_with('\\') {
+        return None;
+    }
+    let (time, level) = (clock(time), level.to_lowercase());
+    let fields = fields.trim();
+    let gap = if fields.is_empty() { "" } else { " " };
+    Some(format!("{time} {level:<5} {message}{gap}{fields}"))
 }
 
 /// Hours to milliseconds of a time in RFC 3339; anything else as it is.
@@ -81,7 +106,13 @@ mod tests {
             short.contains("triggeredBy=[\"dep\"]") && !short.contains("x.go"),
             "{short}"
         );
+        let line = r#"time=2026-11-30T01:02:40.866Z level=INFO msg="Starting Workflow Executor" version=v4.1"#;
+        assert_eq!(
+            brief(line),
+            "01:02:40.866 info  Starting Workflow Executor version=v4.1"
+        );
         for other in [
+            r#"time=x level=y msg="a \" b""#,
             "plain text",
             "{\"order_id\":\"a\"}",
             "{\"level\":",
