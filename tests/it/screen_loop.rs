@@ -319,7 +319,9 @@ async fn mend(script: Script, copy: std::path::PathBuf, solution: String) {
     script.press(KeyCode::Enter);
     script.wait_for("YAML error at line 2").await;
     script.press(KeyCode::Esc);
-    script.wait_gone("YAML error").await;
+    script
+        .wait_for("cannot be applied yet: YAML error at line 2")
+        .await;
 
     // What the solution would flip is shown before it is applied.
     std::fs::write(&copy, solution).unwrap();
