@@ -89,7 +89,7 @@ fn copies(folder: &Path, labs: &[Lab]) -> BTreeMap<String, String> {
 pub async fn open(args: &OpenArgs, look: Look) -> Result<Exit, Failure> {
     let shown = args.file.display();
     let file = File::open(&args.file)
-        .map_err(|error| Failure::environment(format!("cannot open {shown}: {error}")))?;
+        .map_err(|error| Failure::usage(format!("cannot open {shown}: {error}")))?;
     let bundle = Bundle::open(BufReader::new(file), Limits::default())
         .map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
     if let Some(name) = &args.manifest {

@@ -1,4 +1,4 @@
-//! `eventlab list`, `status`, `report`: what is there, read without holding the session.
+//! `eventlab list` and `report`: what is there, read without holding the session.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::bundle;
 use super::exit::{Exit, Failure};
 use super::place::Place;
 use super::run::Format;
-use super::start;
 use crate::lab::COURSE;
 use crate::report::{Report, json as report_json, markdown, runbook};
 use crate::session::{LabStanding, SessionView, State};
@@ -45,7 +44,7 @@ pub struct ReportArgs {
     pub runbook: bool,
 }
 
-fn print(text: &str) {
+pub(super) fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
@@ -134,69 +133,8 @@ fn kept(place: &Place) -> Result<Option<State>, Failure> {
     Ok(Some(state))
 }
 
-fn view(folder: &Path) -> Result<SessionView, Failure> {
+pub(super) fn view(folder: &Path) -> Result<SessionView, Failure> {
     SessionView::open(folder).map_err(Failure::environment)
-}
-
-/// Where the session stands, who holds it, and where its cluster can be reached.
-///
-/// # Errors
-/// There is no such session, or it cannot be read.
-pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
-    let folder = place.folder()?;
-    let view = view(&folder)?;
-    let catalog = place.catalog_of(view.checkpoint.as_ref())?;
-    let (state, _) = State::resume(
-        view.checkpoint.clone(),
-        &view.entries,
-        catalog.labs(),
-        Timestamp::now(),
-    );
-    let running = start::running(&folder);
-    let addresses = crate::embedded::cluster::known_addresses(&folder);
-    let counters = state.counters();
-    let value = json!({
-        "session": place.session_name(),
-        "folder": folder,
-        "held": view.holder.as_ref().map(ToString::to_string),
-        "lab": state.lab().map(|lab| lab.name.clone()),
-        "seed": state.lab().and_then(|lab| Some(lab.drawn.as_ref()?.seed)),
-        "stage": state.stage().map(|stage| stage.name.clone()),
-        "attempt": state.attempt(),
-        "phase": state.phase(),
-        "next": state.footer().next,
-        "intakes": counters.intakes, "approved": counters.approved, "completed": counters.completed, "effects": counters.effects,
-        "unresolved": state.unresolved().iter().map(|intent| intent.id.clone()).collect::<Vec<_>>(),
-        "api": running.as_ref().map(|running| running.api.clone()),
-        "kubeconfig": running.as_ref().map(|running| running.kubeconfig.clone()),
-        "addresses": if running.is_some() { addresses } else { Value::Null },
-        "notes": view.notes.iter().chain(state.found()).collect::<Vec<_>>(),
-    });
-    match args.format {
-        Format::Json => print(&value.to_string()),
-        Format::Text => print_status(&value),
-    }
-    Ok(Exit::Proven)
-}
-
-fn print_status(value: &Value) {
-    for (key, value) in value.as_object().into_iter().flatten() {
-        let text = match value {
-            Value::Null => continue,
-            Value::String(text) => text.clone(),
-            Value::Array(items) if items.is_empty() => continue,
-            Value::Array(items) => items
-                .iter()
-                .map(|item| {
-                    item.as_str()
-                        .map_or_else(|| item.to_string(), str::to_owned)
-                })
-                .collect::<Vec<_>>()
-                .join("\n            "),
-            other => other.to_string(),
-        };
-        print(&format!("{key:<12}{text}"));
-    }
 }
 
 /// Prints the incident report. Exit 1 while something in it is not proven.

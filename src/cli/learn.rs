@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -14,10 +13,7 @@ use super::start::{self, Started};
 use crate::runner::work::Patience;
 use crate::session::{Message, SessionView, StagePhase, State};
 
-const PATIENCE: Patience = Patience {
-    gate: Some(Duration::from_secs(60)),
-    collect: Duration::from_secs(30),
-};
+const PATIENCE: Patience = Patience::COMMAND;
 
 /// Arguments of `reset`.
 #[derive(Clone, Debug, Args)]

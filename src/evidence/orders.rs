@@ -42,21 +42,12 @@ pub fn judge_orders(
 ) -> Vec<Judgement> {
     expected
         .iter()
-        .map(|expectation| Judgement {
-            time: occasion.time,
-            lab: occasion.lab.to_owned(),
-            stage: occasion.stage.to_owned(),
-            attempt: occasion.attempt,
-            probe: None,
-            expected: None,
-            observed: None,
-            access: None,
-            order: Some(expectation.name.clone()),
-            verdict: holds(
-                expectation,
-                last_look(expectation, occasion, facts),
-                not_looked,
-            ),
+        .map(|expectation| {
+            let look = last_look(expectation, occasion, facts);
+            Judgement {
+                order: Some(expectation.name.clone()),
+                ..occasion.judgement(holds(expectation, look, not_looked))
+            }
         })
         .collect()
 }

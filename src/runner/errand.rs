@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, LogParams, PostParams};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::acting::{as_ours_each_time, has_ended, phase_of};
+use super::waiting;
 use crate::cluster::{Cluster, Manifest};
 use crate::kinds;
 
@@ -20,7 +20,6 @@ pub const LEDGER_IN_POD: &str = "/data/ledger.db";
 
 /// An errand is given up after so long.
 const PATIENCE: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +35,9 @@ pub enum ErrandError {
         source: Box<kube::Error>,
     },
     #[error(
-        "Workflow {0} did not end in time; `kubectl -n eventlab get workflow {0}` says where it stands"
+        "waiting for the end of Workflow {name}: {missed}; `kubectl -n eventlab get workflow {name}` says where it stands"
     )]
-    Late(String),
+    Waiting { name: String, missed: String },
     #[error("Workflow {name} ended {phase} without a pod that ran: {message}")]
     NoPod {
         name: String,
@@ -108,17 +107,13 @@ fn workflow(manifest: &str, arguments: &[String]) -> Result<DynamicObject, Erran
 }
 
 async fn ended(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, ErrandError> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let workflow = api.get(name).await.map_err(failed("read the Workflow"))?;
-        if has_ended(phase_of(&workflow)) {
-            return Ok(workflow);
-        }
-        if Instant::now() > until {
-            return Err(ErrandError::Late(name.to_owned()));
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let ended = waiting::until(api, name, PATIENCE, |workflow| {
+        has_ended(phase_of(workflow))
+    });
+    ended.await.map_err(|missed| ErrandError::Waiting {
+        name: name.to_owned(),
+        missed: missed.to_string(),
+    })
 }
 
 /// Log and exit code of the pod.

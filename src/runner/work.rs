@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::applying::rename_dependencies;
+use super::applying::{self, rename_dependencies};
 use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
@@ -30,15 +30,27 @@ use crate::session::{NO_SNAPSHOT, uses_working_copy};
 pub struct Patience {
     /// For an open gate; `None` waits until the learner cancels.
     pub gate: Option<Duration>,
+    /// For what keeps the gate shut and will not change by itself: an image may be pulled at the second try, a controller
+    /// may be about to look.
+    pub stuck: Duration,
     /// For the rows of a stage.
     pub collect: Duration,
+}
+
+impl Patience {
+    /// Of commands that wait for nobody to cancel them.
+    pub const COMMAND: Patience = Patience {
+        gate: Some(Duration::from_secs(60)),
+        stuck: Duration::from_secs(10),
+        collect: Duration::from_secs(30),
+    };
 }
 
 impl Default for Patience {
     fn default() -> Self {
         Self {
             gate: None,
-            collect: Duration::from_secs(30),
+            ..Self::COMMAND
         }
     }
 }
@@ -51,6 +63,13 @@ pub struct Worker {
     pub observer: Arc<Observer>,
     pub messages: mpsc::UnboundedSender<(u64, Message)>,
     pub patience: Patience,
+}
+
+/// What an apply came to.
+struct Applied {
+    fingerprints: Vec<String>,
+    /// How it differs from the lab's own files, as a diff; `None` where it does not.
+    change: Option<String>,
 }
 
 /// An effect with the generation that asked for it.
@@ -104,7 +123,13 @@ impl Worker {
                 attempt,
                 manifests,
             } => {
-                let result = self.apply(&lab, &stage, attempt, &manifests).await;
+                let applied = self.apply(&lab, &stage, attempt, &manifests).await;
+                if let Ok(Applied { change, .. }) = &applied
+                    && let Some(diff) = change.clone()
+                {
+                    self.answer(&asked, Message::Changed { diff });
+                }
+                let result = applied.map(|applied| applied.fingerprints);
                 self.answer(&asked, Message::Applied { attempt, result });
             }
             Effect::Act {
@@ -230,7 +255,7 @@ impl Worker {
         stage: &str,
         attempt: u32,
         files: &[String],
-    ) -> Result<Vec<String>, StepError> {
+    ) -> Result<Applied, StepError> {
         let mut manifests = Vec::new();
         let mut texts = Vec::new();
         for file in files {
@@ -273,13 +298,19 @@ impl Worker {
                 .map_err(environment)?;
         }
         // Without the files that hold a Secret.
+        let mut change = String::new();
         for (file, text) in texts {
             if let Err(error) = self.copies.note_applied(file, &text) {
                 tracing::warn!(%error, "noting what was applied");
             }
+            let original = self.catalog.manifest(file).unwrap_or_default();
+            change.push_str(&applying::change(file, original, &text));
         }
         self.focus(lab, stage, attempt).await;
-        Ok(fingerprints)
+        Ok(Applied {
+            fingerprints,
+            change: (!change.is_empty()).then_some(change),
+        })
     }
 
     /// The working copy from the stage on that edits it, else the lab's own text.
@@ -329,17 +360,17 @@ impl Worker {
     async fn open_gate(&self, asked: &Asked, mode: GateMode, place: &Place) {
         let started = tokio::time::Instant::now();
         let mut last = GateReport::default();
+        let mut stuck = Stuck::default();
         loop {
-            let mut report = self.gate_report(mode).await;
+            let (mut report, hopeless) = self.gate_report(mode).await;
             gate::carry_since(&mut report, &last, Timestamp::now());
-            if self
+            let stayed = stuck.stayed(hopeless, self.patience.stuck);
+            let late = self
                 .patience
                 .gate
-                .is_some_and(|limit| started.elapsed() > limit)
-                && !report.open
-                && report.failed.is_none()
-            {
-                report.failed = Some(gate_timeout(&report));
+                .is_some_and(|limit| started.elapsed() > limit);
+            if !report.open && report.failed.is_none() {
+                report.failed = stayed.or_else(|| late.then(|| gate_timeout(&report)));
             }
             let ended = report.open || report.failed.is_some();
             if report.failed.is_some() {
@@ -358,10 +389,11 @@ impl Worker {
         }
     }
 
-    async fn gate_report(&self, mode: GateMode) -> GateReport {
+    /// The gate as it stands, and what of it will not change by itself.
+    async fn gate_report(&self, mode: GateMode) -> (GateReport, Option<StepError>) {
         match looking::look(&self.cluster, &self.observer, mode).await {
-            Ok(input) => gate::evaluate(&input),
-            Err(error) => gate::could_not_look(&error.to_string()),
+            Ok(input) => (gate::evaluate(&input), gate::stuck(&input)),
+            Err(error) => (gate::could_not_look(&error.to_string()), None),
         }
     }
 
@@ -474,6 +506,27 @@ impl Worker {
             .rewind_if_there(&format!("{lab}-0"))
             .await
             .map_err(environment)
+    }
+}
+
+/// Since when the same thing keeps the gate shut that will not change by itself.
+#[derive(Default)]
+struct Stuck(Option<(StepError, tokio::time::Instant)>);
+
+impl Stuck {
+    /// The error, once it was there at every look for so long.
+    fn stayed(&mut self, hopeless: Option<StepError>, patience: Duration) -> Option<StepError> {
+        let Some(error) = hopeless else {
+            self.0 = None;
+            return None;
+        };
+        let now = tokio::time::Instant::now();
+        let since = match &self.0 {
+            Some((before, since)) if before.reason == error.reason => *since,
+            _ => now,
+        };
+        self.0 = Some((error.clone(), since));
+        (now.duration_since(since) >= patience).then_some(error)
     }
 }
 

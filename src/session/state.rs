@@ -72,6 +72,9 @@ pub enum StagePhase {
     },
 }
 
+/// Topic of the notes that hold what the learner had changed in what was applied.
+pub const APPLIED: &str = "applied";
+
 /// Everything the screen shows and the checkpoint keeps.
 #[derive(Clone, Debug, Default)]
 pub struct State {
@@ -125,6 +128,7 @@ impl State {
             Message::Tick(now) => self.now = self.now.max(now),
             Message::Facts(facts) => self.take_facts(facts),
             Message::Gate(report) => self.on_gate(report, context, &mut out),
+            Message::Changed { diff } => self.note(APPLIED, diff, &mut out),
             Message::Applied { attempt, result } => {
                 self.on_applied(attempt, result, context, &mut out);
             }

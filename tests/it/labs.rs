@@ -174,16 +174,46 @@ fn the_report_of_a_played_lab_is_complete_and_says_what_is_not_proven() {
         "https://",
         "### Timeline",
         "- ruled out for flat: ready [#",
+        "### Changes made",
+        "```diff",
+        "-          - path: body.event.kind",
+        "+          - path: body.kind",
+        "That the flat order has the right amount. What would prove it: A condition on the amount",
+        "- prediction for flat: filter stops it: right",
     ] {
         assert!(report.contains(part), "{part} is missing:\n{report}");
     }
     assert!(!report.contains("not finished"), "{report}");
+    // Every prediction was the truth of its own stage; another stage's probe of that name is no judge of it.
+    assert!(!report.contains(": wrong"), "{report}");
     let json = eventlab(&state, &["report", "--format", "json"]);
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(value["labs"][0]["name"], "filter-path");
     let status = eventlab(&state, &["status", "--format", "json"]);
     let value: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(value["held"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_report_of_a_half_done_lab_says_so() {
+    let state = tempfile::tempdir().unwrap();
+    let killed = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", state.path().to_str().unwrap()])
+        .args(["run", "filter-path", "--keep"])
+        .env("EVENTLAB_KILL_AT", "40")
+        .output()
+        .unwrap();
+    assert!(!killed.status.success());
+    let report = eventlab(&state, &["report"]);
+    assert_eq!(report.status.code(), Some(1), "{}", text(&report));
+    assert!(
+        text(&report).contains("**This lab is not finished.**"),
+        "{}",
+        text(&report)
+    );
+    let json = eventlab(&state, &["report", "--format", "json"]);
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value["labs"][0]["complete"], false);
 }
 
 #[test]

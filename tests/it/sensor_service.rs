@@ -508,6 +508,26 @@ async fn at_least_once_retries_and_then_gives_up_the_event() {
     world.arrives(&["next"]).await;
 }
 
+/// A right that is given while the trigger is tried again comes in time; one that is given afterwards does not.
+#[tokio::test]
+async fn a_right_that_comes_during_the_retries_saves_the_event() {
+    let world = World::new().await;
+    let mut start = trigger("start", "order");
+    start["atLeastOnce"] = true.into();
+    start["retryStrategy"] = json!({"steps": 500, "duration": "20ms", "factor": 1.0});
+    let sensor = sensor_of(json!([dependency("order", "orders")]), json!([start]));
+    let pod = world.start("orders-sensor-1", &sensor).await;
+    world.post("late", &json!({})).await;
+    until("a refusal", || async {
+        !pod.said("Failed to execute a trigger").is_empty()
+    })
+    .await;
+    assert!(world.workflows().await.is_empty());
+    world.allow().await;
+    world.arrives(&["late"]).await;
+    world.settled().await;
+}
+
 #[tokio::test]
 async fn at_most_once_ignores_the_retry_strategy() {
     let world = World::new().await;

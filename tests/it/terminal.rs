@@ -14,21 +14,22 @@ fn size_of(count: u16) -> std::num::NonZero<u16> {
     std::num::NonZero::new(count).unwrap()
 }
 
-pub(super) struct Session {
-    pub(super) parser: vt100::Parser,
-    pub(super) raw: Vec<u8>,
+/// The program on a terminal of its own.
+pub struct Session {
+    pub parser: vt100::Parser,
+    pub raw: Vec<u8>,
     output: mpsc::Receiver<Vec<u8>>,
     input: Box<dyn Write + Send>,
-    pub(super) child: Box<dyn portable_pty::Child + Send + Sync>,
+    pub child: Box<dyn portable_pty::Child + Send + Sync>,
     master: Box<dyn portable_pty::MasterPty + Send>,
 }
 
 impl Session {
-    pub(super) fn start(state: &Path, arguments: &[&str]) -> Self {
+    pub fn start(state: &Path, arguments: &[&str]) -> Self {
         Self::start_with(state, arguments, &[])
     }
 
-    fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let size = PtySize {
             rows: 24,
             cols: 80,
@@ -76,19 +77,40 @@ impl Session {
         }
     }
 
-    pub(super) fn send(&mut self, keys: &str) {
+    pub fn send(&mut self, keys: &str) {
         self.input.write_all(keys.as_bytes()).unwrap();
         self.input.flush().unwrap();
     }
 
-    fn take(&mut self, wait: Duration) {
+    /// As [`Session::send`], for a program that may be gone.
+    pub fn press(&mut self, keys: &str) {
+        let _ = self.input.write_all(keys.as_bytes());
+        let _ = self.input.flush();
+    }
+
+    /// Whether the program has ended.
+    pub fn gone(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
+    /// What the screen shows.
+    pub fn screen(&self) -> String {
+        self.parser.screen().contents()
+    }
+
+    pub fn take(&mut self, wait: Duration) {
         if let Ok(bytes) = self.output.recv_timeout(wait) {
             self.parser.process(&bytes);
             self.raw.extend(bytes);
         }
     }
 
-    pub(super) fn wait_for(&mut self, text: &str) {
+    pub fn wait_for(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         while !self.parser.screen().contents().contains(text) {
             assert!(
@@ -100,7 +122,7 @@ impl Session {
         }
     }
 
-    pub(super) fn wait_gone(&mut self, text: &str) {
+    pub fn wait_gone(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         while self.parser.screen().contents().contains(text) {
             assert!(
@@ -113,7 +135,7 @@ impl Session {
     }
 
     /// The exit code, once the program has given the terminal back.
-    pub(super) fn ended(&mut self) -> u32 {
+    pub fn ended(&mut self) -> u32 {
         let end = Instant::now() + PATIENCE;
         loop {
             self.take(Duration::from_millis(20));
@@ -139,6 +161,30 @@ impl Session {
             );
         }
     }
+}
+
+fn run(state: &Path, arguments: &[&str]) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", state.to_str().unwrap()])
+        .args(arguments)
+        .env_remove("EVENTLAB_KILL_AT")
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The report's table, counters and verdicts, without the numbers of their facts.
+fn summary(state: &Path) -> Vec<String> {
+    let report = run(state, &["report"]);
+    let body = report.split("### Timeline").next().unwrap();
+    body.lines()
+        .filter(|line| {
+            ["#", "|", "intakes", "- **"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        })
+        .map(|line| line.split(" [#").next().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -169,6 +215,15 @@ fn enter_sends_one_order_and_lights_seven_cells() {
     session.send("q");
     assert_eq!(session.ended(), 0);
     assert!(String::from_utf8_lossy(&session.raw).contains("Saved in"));
+    let headless = tempfile::tempdir().unwrap();
+    assert_eq!(
+        summary(state.path()),
+        {
+            run(headless.path(), &["check"]);
+            summary(headless.path())
+        },
+        "the same report with and without a screen"
+    );
 
     let mut again = Session::start(state.path(), &[]);
     again.wait_for("+1");
@@ -198,7 +253,7 @@ fn an_editor_gets_the_terminal_and_gives_it_back() {
 }
 
 /// A lab of one stage that edits a base manifest.
-pub(super) fn own_lab(folder: &Path) -> String {
+pub fn own_lab(folder: &Path) -> String {
     let labs = folder.join("own");
     std::fs::create_dir_all(&labs).unwrap();
     let lab = "name: own\ntitle: Own\nsummary: One stage.\nevent: own\nlayers: [effect]\nclusters: [embedded]\nlinks: []\nstages:\n  - name: fix\n    kind: fix\n    title: Edit me\n    text: Edit.\n    fix:\n      manifest: base/process-order.yaml\n      hints: [none]\n      solution: base/process-order.yaml\n      wrong:\n        - {name: w, manifest: base/ledger.yaml, why: none, fails: {gate: x}}\n";

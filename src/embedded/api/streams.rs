@@ -1,8 +1,9 @@
-//! `pods/NAME/exec` and `pods/NAME/portforward`: upgrades, framings, and the border to whoever runs the pods.
+//! `pods/NAME/exec`, `attach` and `portforward`: upgrades, framings, and the border to whoever runs the pods.
 //!
-//! The node implements [`PodStreams`]; the API's handler calls [`exec`] and [`forward`]. Both answer `101 Switching
-//! Protocols` and go on in a task of their own, which ends with the client, the pod or the listener.
+//! The node implements [`PodStreams`]; the API's handler calls [`exec`], [`attach`] and [`forward`]. Each answers `101
+//! Switching Protocols` and goes on in a task of its own, which ends with the client, the pod or the listener.
 
+mod attach;
 mod channels;
 mod exec;
 mod forward;
@@ -27,7 +28,7 @@ use super::status::Failure;
 
 pub(super) use self::upgrade::{Stop, is_upgrade};
 
-/// Exec and port-forward sessions that may be open at once.
+/// Exec, attach and port-forward sessions that may be open at once.
 pub(super) const MAX_SESSIONS: usize = 512;
 /// Ports of one session in the channel framing: each has two channels, and a channel's number is one byte.
 const MAX_PORTS: usize = 64;
@@ -68,6 +69,9 @@ pub trait PodStreams: Send + Sync {
     ) -> BoxFuture<'_, Result<mpsc::Receiver<ExecOutput>, String>>;
 }
 
+/// What a command says, or why it cannot be heard.
+type Output = Result<mpsc::Receiver<ExecOutput>, String>;
+
 /// What the client of a command wants to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Wanted {
@@ -77,6 +81,27 @@ struct Wanted {
     tty: bool,
 }
 
+impl Wanted {
+    /// What the query asks for.
+    ///
+    /// # Errors
+    /// 400 when it asks for nothing.
+    fn of(call: &Call) -> Result<Wanted, Failure> {
+        let wanted = Wanted {
+            stdin: call.query.flag("stdin"),
+            stdout: call.query.flag("stdout"),
+            stderr: call.query.flag("stderr"),
+            tty: call.query.flag("tty"),
+        };
+        match wanted.stdin || wanted.stdout || wanted.stderr {
+            true => Ok(wanted),
+            false => Err(Failure::bad_request(
+                "you must specify at least 1 of stdin, stdout, stderr",
+            )),
+        }
+    }
+}
+
 /// Runs a command in a container.
 ///
 /// # Errors
@@ -84,18 +109,8 @@ struct Wanted {
 pub(super) fn exec(call: &Call) -> Answer {
     let pod = value_of(&*call.current()?)?;
     let name = call.attributes.name.as_str();
-    let wanted = Wanted {
-        stdin: call.query.flag("stdin"),
-        stdout: call.query.flag("stdout"),
-        stderr: call.query.flag("stderr"),
-        tty: call.query.flag("tty"),
-    };
+    let wanted = Wanted::of(call)?;
     let command: Vec<String> = call.query.all("command").map(str::to_owned).collect();
-    if !(wanted.stdin || wanted.stdout || wanted.stderr) {
-        return Err(Failure::bad_request(
-            "you must specify at least 1 of stdin, stdout, stderr",
-        ));
-    }
     if command.is_empty() {
         return Err(Failure::bad_request(
             "you must specify at least 1 command for the container",
@@ -109,15 +124,38 @@ pub(super) fn exec(call: &Call) -> Answer {
         command,
     };
     let node = node(call)?;
+    speak(call, wanted, async move { node.exec(request).await })
+}
+
+/// Shows what a container that runs says from now on, until it ends.
+///
+/// # Errors
+/// As [`exec`].
+pub(super) fn attach(call: &Call) -> Answer {
+    let pod = value_of(&*call.current()?)?;
+    let name = call.attributes.name.as_str();
+    let wanted = Wanted::of(call)?;
+    let container =
+        choose_container(&pod, name, call.query.text("container")).map_err(Failure::bad_request)?;
+    let target = target(&pod)?;
+    let logs = call.api.pod_logs().ok_or_else(no_node)?;
+    let running = attach::runs(&pod, &container);
+    speak(call, wanted, async move {
+        attach::output(&*logs, target, container, running).await
+    })
+}
+
+/// Upgrades the connection and carries a command's output over it.
+fn speak(
+    call: &Call,
+    wanted: Wanted,
+    started: impl Future<Output = Output> + Send + 'static,
+) -> Answer {
     let handshake = Handshake::of(call, &[Framing::V5, Framing::V4], upgrade::SPDY_EXEC)?;
     Ok(handshake.go(move |connection| async move {
         match connection {
-            upgrade::Connection::Channels(socket, framing) => {
-                exec::serve(socket, framing, &*node, request, wanted).await;
-            }
-            upgrade::Connection::Spdy(stream) => {
-                spdy_exec::serve(stream, &*node, request, wanted).await;
-            }
+            upgrade::Connection::Channels(socket) => exec::serve(socket, started, wanted).await,
+            upgrade::Connection::Spdy(stream) => spdy_exec::serve(stream, started, wanted).await,
         }
     }))
 }
@@ -140,7 +178,7 @@ pub(super) fn forward(call: &Call) -> Answer {
     }
     Ok(handshake.go(move |connection| async move {
         match connection {
-            upgrade::Connection::Channels(socket, _) => {
+            upgrade::Connection::Channels(socket) => {
                 forward::serve(socket, node, target, ports).await;
             }
             upgrade::Connection::Spdy(stream) => spdy_forward::serve(stream, node, target).await,
@@ -149,11 +187,13 @@ pub(super) fn forward(call: &Call) -> Answer {
 }
 
 fn node(call: &Call) -> Result<std::sync::Arc<dyn PodStreams>, Failure> {
-    call.api.pod_streams().ok_or_else(|| {
-        Failure::bad_request(
-            "no node is running, so no pod can be reached; start the cluster's node and try again",
-        )
-    })
+    call.api.pod_streams().ok_or_else(no_node)
+}
+
+fn no_node() -> Failure {
+    Failure::bad_request(
+        "no node is running, so no pod can be reached; start the cluster's node and try again",
+    )
 }
 
 fn target(pod: &Value) -> Result<PodTarget, Failure> {

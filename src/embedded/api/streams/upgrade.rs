@@ -77,7 +77,7 @@ enum Protocol {
 
 /// A connection after its upgrade.
 pub(in crate::embedded::api) enum Connection {
-    Channels(Box<Socket>, Framing),
+    Channels(Box<Socket>),
     Spdy(Bidirectional),
 }
 
@@ -108,7 +108,7 @@ impl Handshake {
             Failure::status(
                 429,
                 "TooManyRequests",
-                "too many exec and port-forward sessions are open; end some of them and try again",
+                "too many exec, attach and port-forward sessions are open; end some of them and try again",
                 None,
             )
         })?;
@@ -196,7 +196,7 @@ async fn connection(protocol: Protocol, upgraded: Upgraded) -> Connection {
     let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     match framing {
         Framing::SpdyTunnel => Connection::Spdy(Box::new(tunnel::open(socket))),
-        framing => Connection::Channels(Box::new(socket), framing),
+        Framing::V5 | Framing::V4 => Connection::Channels(Box::new(socket)),
     }
 }
 
