@@ -146,7 +146,7 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     let view = view(&folder)?;
     if args.runbook {
         let cases = runbook::cases(&view.entries);
-        print(&runbook::render(&cases));
+        print(&runbook::render(&cases, &runbook::in_work(&view.entries)));
         return Ok(if cases.is_empty() {
             Exit::Proven
         } else {

@@ -79,14 +79,13 @@ fn yaml_error(file: &str, error: &serde_saphyr::Error) -> ManifestError {
         format!("line {}, column {}: ", location.line(), location.column())
     });
     let text = error.to_string();
-    let message = text.lines().next().unwrap_or_default();
-    // The parser says the place again.
-    let message = message.strip_prefix("error: ").unwrap_or(message);
-    let message = match message.split_once(": ") {
-        Some((head, rest)) if head.starts_with("line ") && head.contains("column") => rest,
-        _ => message,
-    };
-    let message = message.to_owned();
+    let first = text.lines().next().unwrap_or_default();
+    // The parser says the place once more.
+    let message = first
+        .strip_prefix("error: line ")
+        .and_then(|rest| rest.split_once(": "))
+        .map_or(first, |(_, message)| message)
+        .to_owned();
     ManifestError::Yaml {
         file: file.to_owned(),
         place,

@@ -74,6 +74,8 @@ pub enum Progress {
         title: String,
         /// The stage only looks; nothing is judged.
         observe: bool,
+        /// The manifest that a fix stage was tried with, below `manifests/`.
+        tried: Option<String>,
         end: StageEnd,
         /// Every check of the stage.
         judgements: Vec<Judgement>,
@@ -127,6 +129,7 @@ pub async fn play(
             kind: stage.kind,
             title: stage.title.clone(),
             observe: stage.observe,
+            tried: stage.fix.as_ref().map(|fix| fix.solution.clone()),
             end: end.clone(),
             judgements: judged(driver, &stage),
         });

@@ -157,6 +157,9 @@ pub struct StageFailure {
     /// The order check that does not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
+    /// The line of a fact that speaks against the expectation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
 }
 
 impl StageFailure {

@@ -1,27 +1,18 @@
 //! Killed at any moment and started again: no request is sent twice, no fact is lost, no child is left, the lab is played
 //! to its end.
 //!
-//! Two ways. Points numbered as the program passes them (`EVENTLAB_KILL_AT`): each kill begins with a session of its
-//! own. A seeded sample runs here; with `EVENTLAB_ALL_KILL_POINTS=1` every one of them does. And places told by name
-//! (`EVENTLAB_KILL_NEW`): one session is started again and again, and dies at the first place where none died before,
-//! until it comes to its end; so every boundary of a lab is died at for the price of a start each. A part of one lab
-//! runs here; with `EVENTLAB_ALL_KILL_PLACES=1` every lab is died in before and after every effect, after every request
-//! and between the objects of every apply, and at a seeded share of what is written meanwhile (`EVENTLAB_KILL_SHARE=N`:
-//! one of N; 1 is all; `EVENTLAB_KILL_SEED` draws them).
+//! The points are numbered as the program passes them (`EVENTLAB_KILL_AT`). A seeded sample runs here; with
+//! `EVENTLAB_ALL_KILL_POINTS=1` every one of them does, and every name that the program gives a point must have been among
+//! them. `.ci/run` also kills the matrix, which moves the ledger's clock and looks cases up between its probes, and the
+//! drill.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash as _, Hasher as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
 
-use eventlab::evidence::{Entry, Outcome};
-use eventlab::lab::Catalog;
-use eventlab::session::SessionView;
 use serde_json::Value;
 
-/// The lab that is killed: one that acts between its probes is told by `EVENTLAB_KILL_LAB`.
+/// The lab that is killed: another one is told by `EVENTLAB_KILL_LAB`, with its options (`incident --seed 7`).
 fn lab() -> String {
     std::env::var("EVENTLAB_KILL_LAB").unwrap_or_else(|_| "duplicates".to_owned())
 }
@@ -42,24 +33,21 @@ fn from() -> u64 {
 }
 
 fn run(state: &Path, kill_at: Option<u64>) -> Output {
-    let point = kill_at.map(|point| point.to_string());
-    run_with(
-        state,
-        &lab(),
-        point.as_deref().map(|point| ("EVENTLAB_KILL_AT", point)),
-    )
+    let lab = lab();
+    let words: Vec<&str> = lab.split_whitespace().collect();
+    run_lab(state, &words, kill_at)
 }
 
-fn run_with(state: &Path, lab: &str, variable: Option<(&str, &str)>) -> Output {
+fn run_lab(state: &Path, lab: &[&str], kill_at: Option<u64>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_eventlab"));
     command
-        .args(["--state-dir", state.to_str().unwrap(), "run", lab, "--keep"])
+        .args(["--state-dir", state.to_str().unwrap(), "run"])
+        .args(lab)
+        .arg("--keep")
         .env_remove("EVENTLAB_KILL_AT");
-    if lab == "incident" {
-        // The same fault at every start.
-        command.args(["--seed", "7"]);
+    if let Some(point) = kill_at {
+        command.env("EVENTLAB_KILL_AT", point.to_string());
     }
-    command.envs(variable);
     command.output().unwrap()
 }
 
@@ -153,22 +141,34 @@ fn count_points() -> u64 {
         * 4
 }
 
-/// False when the run ended before it came to this point.
-fn survives(point: u64) -> bool {
+/// The name of the point, or nothing when the run ended before it came to it.
+fn survives(point: u64) -> Option<String> {
     let state = tempfile::tempdir().unwrap();
     let killed = run(state.path(), Some(point));
     if killed.status.success() {
-        return false;
+        return None;
     }
+    goes_on(state.path(), point, &killed, || run(state.path(), None));
+    let told = String::from_utf8_lossy(&killed.stderr).into_owned();
+    let name = told.lines().find_map(|line| {
+        line.split_once(&format!("killed at point {point}, "))
+            .map(|(_, name)| name.to_owned())
+    });
+    assert!(name.is_some(), "{told}");
+    name
+}
+
+/// After the kill no child is left; going on sends nothing twice and loses no fact.
+fn goes_on(state: &Path, point: u64, killed: &Output, resume: impl FnOnce() -> Output) -> Output {
     assert_eq!(
         std::os::unix::process::ExitStatusExt::signal(&killed.status),
         Some(9),
         "point {point}: {}",
         String::from_utf8_lossy(&killed.stderr)
     );
-    assert_no_child(state.path());
-    let before = journal(state.path());
-    let resumed = run(state.path(), None);
+    assert_no_child(state);
+    let before = journal(state);
+    let resumed = resume();
     let said = format!(
         "point {point}:\n{}\n{}\n{}",
         String::from_utf8_lossy(&killed.stderr),
@@ -176,14 +176,45 @@ fn survives(point: u64) -> bool {
         String::from_utf8_lossy(&resumed.stderr)
     );
     assert!(resumed.status.success(), "{said}");
-    let after = journal(state.path());
+    let after = journal(state);
     assert_sent_once(&after);
     assert!(
         facts(&before).is_subset(&facts(&after)),
         "a fact was lost, {said}"
     );
-    assert_no_child(state.path());
-    true
+    assert_no_child(state);
+    resumed
+}
+
+/// The names that the program's source gives its points.
+fn names() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/runner");
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(root).unwrap().flatten() {
+        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        for call in text.split("fault::point(\"").skip(1) {
+            found.insert(call.split('"').next().unwrap().to_owned());
+        }
+    }
+    assert!(found.len() >= 7, "{found:?}");
+    found
+}
+
+/// The drill that is killed goes on with the fault that it had drawn, whoever does not name the seed again.
+#[test]
+fn a_killed_drill_goes_on_with_its_own_fault() {
+    let seed = std::process::id();
+    for point in [12 + u64::from(seed % 20), 40 + u64::from(seed % 25)] {
+        let state = tempfile::tempdir().unwrap();
+        let with_seed = ["incident", "--seed", &seed.to_string()];
+        let killed = run_lab(state.path(), &with_seed, Some(point));
+        let resumed = goes_on(state.path(), point, &killed, || {
+            run_lab(state.path(), &["incident"], None)
+        });
+        let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
+        let proven = format!("incident (seed {seed}): proven");
+        assert!(said.contains(&proven), "point {point}: {said}");
+    }
 }
 
 #[test]
@@ -202,22 +233,28 @@ fn a_killed_run_goes_on_where_it_was() {
     let points: Vec<u64> = (first..=last)
         .step_by(usize::try_from(step).unwrap())
         .collect();
-    let next = AtomicUsize::new(0);
-    let ended = AtomicBool::new(false);
-    let reached = AtomicU64::new(u64::MAX);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let reached = std::sync::atomic::AtomicU64::new(u64::MAX);
+    let passed = std::sync::Mutex::new(BTreeSet::new());
     // A run mostly waits, so that more of them than there are cores take less time in all.
     let workers = if all { 6 } else { 2 };
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                let relaxed = Ordering::Relaxed;
-                while let Some(point) = points.get(next.fetch_add(1, relaxed)) {
+                while let Some(point) =
+                    points.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                {
+                    let relaxed = std::sync::atomic::Ordering::Relaxed;
                     if ended.load(relaxed) {
                         break;
                     }
-                    if !survives(*point) {
-                        ended.store(true, relaxed);
-                        reached.fetch_min(*point, relaxed);
+                    match survives(*point) {
+                        Some(name) => drop(passed.lock().unwrap().insert(name)),
+                        None => {
+                            ended.store(true, relaxed);
+                            reached.fetch_min(*point, relaxed);
+                        }
                     }
                 }
             });
@@ -226,239 +263,9 @@ fn a_killed_run_goes_on_where_it_was() {
     let reached = reached.into_inner();
     eprintln!("the first point that no run came to: {reached}");
     assert!(!all || reached < u64::MAX, "more points than {last}");
-}
-
-/// One of so many writes is died at; every boundary of an effect is.
-fn share() -> u64 {
-    number_of("EVENTLAB_KILL_SHARE").unwrap_or(8).max(1)
-}
-
-/// Draws the writes that are died at: another share every day.
-fn seed() -> u64 {
-    let days = || jiff::Timestamp::now().as_second().unsigned_abs() / 86_400;
-    number_of("EVENTLAB_KILL_SEED").unwrap_or_else(days)
-}
-
-fn number_of(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-/// Whether this place is died at: boundaries of effects are, the writes of journal and checkpoint by their share.
-fn is_drawn(place: &str) -> bool {
-    let is_write = [
-        "before journal",
-        "after journal",
-        "before checkpoint",
-        "after checkpoint",
-    ]
-    .iter()
-    .any(|name| place.starts_with(name));
-    // What is on disk before a request is what was there before its effect.
-    if place.starts_with("before request") {
-        return share() == 1;
+    let passed = passed.into_inner().unwrap();
+    eprintln!("names of the points: {passed:?}");
+    if all && first == 1 {
+        assert_eq!(passed, names(), "a named point was never killed at");
     }
-    let mut hasher = std::hash::DefaultHasher::new();
-    (place, seed()).hash(&mut hasher);
-    !is_write || hasher.finish().is_multiple_of(share())
-}
-
-/// Sessions of one lab that die at every place, one after the other.
-struct Sweep {
-    lab: String,
-    /// The list of places where one died, or need not.
-    places: PathBuf,
-    kills: usize,
-    chains: usize,
-    _folder: tempfile::TempDir,
-}
-
-impl Sweep {
-    fn new(lab: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        Self {
-            lab: lab.to_owned(),
-            places: folder.path().join("places"),
-            kills: 0,
-            chains: 0,
-            _folder: folder,
-        }
-    }
-
-    fn died_at(&self) -> BTreeSet<String> {
-        lines_of(&self.places)
-    }
-
-    /// Places that a run passes in which nothing happens.
-    fn undisturbed(&self) -> BTreeSet<String> {
-        let state = tempfile::tempdir().unwrap();
-        let note = state.path().join("noted");
-        let variable = ("EVENTLAB_KILL_NOTE", note.to_str().unwrap());
-        let output = run_with(state.path(), &self.lab, Some(variable));
-        assert!(
-            output.status.success(),
-            "{}: {}",
-            self.lab,
-            said(&[&output])
-        );
-        lines_of(&note)
-    }
-
-    /// One session from its beginning to its end, dying at every new place on the way, at most `most` times.
-    fn chain(&mut self, most: usize) {
-        self.chains += 1;
-        let state = tempfile::tempdir().unwrap();
-        let mut known: BTreeSet<String> = BTreeSet::new();
-        let until = self.kills + most;
-        loop {
-            let list = self.places.to_str().unwrap().to_owned();
-            let deadly = (self.kills < until).then_some(("EVENTLAB_KILL_NEW", list.as_str()));
-            let output = run_with(state.path(), &self.lab, deadly);
-            let at = format!(
-                "{} in chain {} after {} kills: {}",
-                self.lab,
-                self.chains,
-                self.kills,
-                said(&[&output])
-            );
-            let entries = journal(state.path());
-            assert_sent_once(&entries);
-            let now = facts(&entries);
-            assert!(known.is_subset(&now), "a fact was lost, {at}");
-            known = now;
-            assert_no_child(state.path());
-            assert_passed_is_proven(&state.path().join("embedded"), &at);
-            let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
-            match signal {
-                Some(9) => self.kills += 1,
-                _ => {
-                    assert!(output.status.success(), "{at}");
-                    return;
-                }
-            }
-        }
-    }
-}
-
-fn lines_of(path: &Path) -> BTreeSet<String> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
-}
-
-fn said(outputs: &[&Output]) -> String {
-    let texts = outputs.iter().map(|output| {
-        format!(
-            "{}\n{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        )
-    });
-    texts.collect::<Vec<_>>().join("\n--\n")
-}
-
-/// A stage counts as passed only where each of its probes was proven in the go that the checkpoint keeps.
-fn assert_passed_is_proven(session: &Path, at: &str) {
-    let Ok(view) = SessionView::open(session) else {
-        return;
-    };
-    let Some(checkpoint) = view.checkpoint else {
-        return;
-    };
-    let labs = Catalog::bundled().unwrap().labs();
-    for (name, progress) in &checkpoint.labs {
-        // The drill's stages are drawn; their probes are judged under the same names.
-        let Some(lab) = labs.iter().find(|lab| lab.name == *name) else {
-            continue;
-        };
-        let passed = lab.stages.iter().filter(|stage| {
-            progress.passed.contains(&stage.name) && !stage.observe && !stage.probes.is_empty()
-        });
-        for stage in passed {
-            for probe in &stage.probes {
-                let proven = view.entries.iter().any(|entry| match entry {
-                    Entry::Judgement(one) => {
-                        one.lab == *name
-                            && one.stage == stage.name
-                            && one.probe.as_deref() == Some(&probe.name)
-                            && one.verdict.outcome == Outcome::Proven
-                            && !one.verdict.facts.is_empty()
-                    }
-                    _ => false,
-                });
-                assert!(
-                    proven,
-                    "{name} {} counts as passed, and {} was never proven; {at}",
-                    stage.name, probe.name
-                );
-            }
-        }
-    }
-}
-
-/// Every place of a lab; at most so many sessions until nothing new comes.
-fn sweep_whole(lab: &str) {
-    const CHAINS: usize = 12;
-    let begun = Instant::now();
-    let mut sweep = Sweep::new(lab);
-    let (wanted, left): (BTreeSet<String>, BTreeSet<String>) = sweep
-        .undisturbed()
-        .into_iter()
-        .partition(|place| is_drawn(place));
-    let lines: String = left.iter().map(|place| format!("{place}\n")).collect();
-    std::fs::write(&sweep.places, lines).unwrap();
-    loop {
-        let before = sweep.kills;
-        sweep.chain(usize::MAX - before);
-        let died_at = sweep.died_at();
-        let missed: Vec<&String> = wanted.difference(&died_at).collect();
-        if missed.is_empty() {
-            break;
-        }
-        assert!(
-            sweep.kills > before && sweep.chains < CHAINS,
-            "{lab}: nobody died at {missed:?}"
-        );
-    }
-    eprintln!(
-        "{lab}: died {} times in {} sessions, at each of {} places of an undisturbed run ({} writes left out), in {} s",
-        sweep.kills,
-        sweep.chains,
-        wanted.len(),
-        left.len(),
-        begun.elapsed().as_secs()
-    );
-}
-
-/// Labs to be swept: all, or those of `EVENTLAB_KILL_LABS` (names with commas between).
-fn labs_to_sweep() -> Vec<String> {
-    if let Ok(names) = std::env::var("EVENTLAB_KILL_LABS") {
-        return names.split(',').map(str::to_owned).collect();
-    }
-    let labs = Catalog::bundled().unwrap().labs();
-    labs.iter().map(|lab| lab.name.clone()).collect()
-}
-
-#[test]
-fn a_session_that_dies_again_and_again_comes_to_its_end() {
-    if std::env::var_os("EVENTLAB_ALL_KILL_PLACES").is_none() {
-        // One lab a day, and a part of its places: the whole is for `.ci/run`.
-        let labs = labs_to_sweep();
-        let seed = usize::try_from(std::process::id()).unwrap();
-        let lab = &labs[seed % labs.len()];
-        eprintln!("a part of {lab}");
-        Sweep::new(lab).chain(5);
-        return;
-    }
-    let labs = labs_to_sweep();
-    eprintln!("one of {} writes, EVENTLAB_KILL_SEED={}", share(), seed());
-    let next = AtomicUsize::new(0);
-    // A run mostly waits, so that more of them than there are cores take less time in all.
-    std::thread::scope(|scope| {
-        for _ in 0..6 {
-            scope.spawn(|| {
-                while let Some(lab) = labs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    sweep_whole(lab);
-                }
-            });
-        }
-    });
 }

@@ -582,6 +582,135 @@ fn silent_api() -> kube::Client {
     kube::Client::new(wait, "lab")
 }
 
+/// What the caller hears of its first create, which the API has carried out.
+#[derive(Clone, Copy)]
+enum Heard {
+    Nothing,
+    GatewayTimeout,
+}
+
+/// An API whose answer to the first create is lost.
+fn answer_lost(api: kube::Client, heard: Heard) -> kube::Client {
+    let first = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (api, first) = (api.clone(), Arc::clone(&first));
+        async move {
+            let create = request.method() == http::Method::POST;
+            let answer = api.send(request).await?;
+            if !create || !first.swap(false, std::sync::atomic::Ordering::Relaxed) {
+                return Ok::<_, kube::Error>(answer);
+            }
+            match heard {
+                Heard::Nothing => std::future::pending().await,
+                Heard::GatewayTimeout => {
+                    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 504,
+                        "reason": "Timeout", "message": "the server was unable to return a response in time"});
+                    let body = kube::client::Body::from(status.to_string().into_bytes());
+                    let mut lost = http::Response::new(body);
+                    *lost.status_mut() = http::StatusCode::GATEWAY_TIMEOUT;
+                    Ok(lost)
+                }
+            }
+        }
+    });
+    kube::Client::new(service, "lab")
+}
+
+/// Whatever the answer to a create is lost by, at least once means a second Workflow of one arrival: it is the business
+/// key's to know the order.
+#[tokio::test]
+async fn a_create_whose_answer_is_lost_is_made_again() {
+    for heard in [Heard::Nothing, Heard::GatewayTimeout] {
+        let world = World::allowed().await;
+        let mut start = trigger("start", "order");
+        start["atLeastOnce"] = true.into();
+        start["retryStrategy"] = json!({"steps": 3, "duration": "10ms"});
+        let sensor = sensor_of(json!([dependency("order", "orders")]), json!([start]));
+        let server = Arc::clone(&world.lab.server);
+        let token = server.service_account_token("lab", "order-sensor");
+        let mut pod = world
+            .pod("orders-sensor-1", &sensor)
+            .client(move || answer_lost(server.client_in(&token, "lab"), heard))
+            .start();
+        subscribed(&pod, 1).await;
+        world.post("id-1", &json!({})).await;
+        let _next = match heard {
+            Heard::Nothing => {
+                world.arrives(&["id-1"]).await;
+                pod.kill();
+                Some(world.start("orders-sensor-2", &sensor).await)
+            }
+            Heard::GatewayTimeout => None,
+        };
+        world.arrives(&["id-1", "id-1"]).await;
+        world.settled().await;
+        assert_eq!(world.workflows().await.len(), 2);
+    }
+}
+
+/// The order id as the Workflow's name: a guard while the Workflow is there, and only for ids that can be names. None of
+/// the refusals is a matter of rights.
+#[tokio::test]
+async fn an_order_id_as_a_name_guards_some_orders_and_refuses_others() {
+    let world = World::allowed().await;
+    let mut start = trigger("start", "order");
+    let name = json!({"src": {"dependencyName": "order", "dataKey": "body.orderId"}, "dest": "metadata.name"});
+    start["template"]["k8s"]["parameters"]
+        .as_array_mut()
+        .unwrap()
+        .push(name);
+    let resource = &mut start["template"]["k8s"]["source"]["resource"]["metadata"];
+    resource.as_object_mut().unwrap().remove("generateName");
+    let sensor = sensor_of(json!([dependency("order", "orders")]), json!([start]));
+    let pod = world.start("orders-sensor-1", &sensor).await;
+    let long = "x".repeat(80);
+    let too_long = "x".repeat(254);
+    let taken = ["order-7", "42", &long];
+    let refused = [
+        "order-7",
+        "ORD_1",
+        "Order-8",
+        "bestellung-ü",
+        " order-9",
+        &too_long,
+    ];
+    for (number, id) in taken.iter().chain(&refused).enumerate() {
+        world
+            .post(&format!("id-{number}"), &json!({"body": {"orderId": id}}))
+            .await;
+    }
+    until("every refusal", || async {
+        pod.said("Failed to execute a trigger").len() == 2 * refused.len()
+    })
+    .await;
+    world.settled().await;
+    let mut names: Vec<String> = world
+        .workflows()
+        .await
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["42", "order-7", long.as_str()]);
+    let lines = pod.said("Failed to execute a trigger");
+    let errors: Vec<&str> = lines
+        .iter()
+        .map(|line| line["error"].as_str().unwrap())
+        .collect();
+    assert!(
+        errors[0].contains("\"order-7\" already exists"),
+        "{errors:?}"
+    );
+    assert!(
+        errors.iter().all(|error| !error.contains("forbidden")),
+        "{errors:?}"
+    );
+    let invalid = errors
+        .iter()
+        .filter(|error| error.contains("is invalid: metadata.name"));
+    assert_eq!(invalid.count(), 2 * (refused.len() - 1), "{errors:?}");
+}
+
 #[tokio::test]
 async fn sigterm_leaves_the_message_in_work_unacknowledged() {
     let world = World::allowed().await;
