@@ -294,12 +294,13 @@ fn failure(judged: &Judgement) -> StageFailure {
     let because = verdict.because.as_deref().unwrap_or("it was not so");
     StageFailure {
         probe: judged.probe.clone(),
-        reason: "fate".to_owned(),
+        reason: StageFailure::FATE.to_owned(),
         text: format!("{}: {because}", verdict.claim),
         expected: judged.expected.clone(),
         observed: judged.observed.clone(),
         access: judged.access.clone(),
         order: judged.order.clone(),
+        line: None,
     }
 }
 
