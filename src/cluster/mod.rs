@@ -86,6 +86,10 @@ pub trait Host: Send + Sync {
     fn look_interval(&self) -> std::time::Duration {
         std::time::Duration::from_millis(20)
     }
+    /// Why nothing goes on until somebody helps, where the host itself can tell.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
     /// The image that runs the program in pods.
     fn image(&self) -> &str {
         WORKLOAD_IMAGE
@@ -273,6 +277,12 @@ impl Cluster {
     #[must_use]
     pub fn look_interval(&self) -> std::time::Duration {
         self.host.look_interval()
+    }
+
+    /// Why nothing goes on until somebody helps, where the host itself can tell: a full disk.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.host.trouble()
     }
 
     /// An attempt as names and order ids carry it: its number, and on a cluster that others use, the session's tag.

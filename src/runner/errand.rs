@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, LogParams, PostParams};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::acting::{as_ours_each_time, has_ended, phase_of};
+use super::waiting;
 use crate::cluster::{Cluster, Manifest};
 use crate::kinds;
 
@@ -20,7 +20,6 @@ pub const LEDGER_IN_POD: &str = "/data/ledger.db";
 
 /// An errand is given up after so long.
 const PATIENCE: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -36,10 +35,9 @@ pub enum ErrandError {
         source: Box<kube::Error>,
     },
     #[error(
-        "Workflow {name} did not end in {} s; `{kubectl} get workflow {name}` says where it stands",
-        PATIENCE.as_secs()
+        "waiting for the end of Workflow {name}: {missed}; `kubectl -n eventlab get workflow {name}` says where it stands"
     )]
-    Late { name: String, kubectl: String },
+    Waiting { name: String, missed: String },
     #[error("Workflow {name} ended {phase} without a pod that ran: {message}")]
     NoPod {
         name: String,
@@ -82,7 +80,7 @@ pub async fn run(
         .await
         .map_err(failed("make the Workflow"))?;
     let name = made.metadata.name.unwrap_or_default();
-    let ended = ended(cluster, &api, &name).await?;
+    let ended = ended(&api, &name).await?;
     answer(cluster, name, &ended).await
 }
 
@@ -111,25 +109,14 @@ fn workflow(manifest: &str, arguments: &[String]) -> Result<Value, ErrandError> 
     Ok(object)
 }
 
-async fn ended(
-    cluster: &Cluster,
-    api: &Api<DynamicObject>,
-    name: &str,
-) -> Result<DynamicObject, ErrandError> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let workflow = api.get(name).await.map_err(failed("read the Workflow"))?;
-        if has_ended(phase_of(&workflow)) {
-            return Ok(workflow);
-        }
-        if Instant::now() > until {
-            return Err(ErrandError::Late {
-                name: name.to_owned(),
-                kubectl: cluster.kubectl(),
-            });
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+async fn ended(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, ErrandError> {
+    let ended = waiting::until(api, name, PATIENCE, |workflow| {
+        has_ended(phase_of(workflow))
+    });
+    ended.await.map_err(|missed| ErrandError::Waiting {
+        name: name.to_owned(),
+        missed: missed.to_string(),
+    })
 }
 
 /// Log and exit code of the pod.

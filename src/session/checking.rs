@@ -63,18 +63,7 @@ impl State {
                     settled: true,
                 };
                 let row = self.row_of(&name.stage, &name.probe);
-                Judgement {
-                    time: occasion.time,
-                    lab: occasion.lab.to_owned(),
-                    stage: occasion.stage.to_owned(),
-                    attempt: occasion.attempt,
-                    probe: None,
-                    expected: None,
-                    observed: None,
-                    access: None,
-                    order: None,
-                    verdict: stays_as_it_was(&row, facts, then, occasion.attempt),
-                }
+                occasion.judgement(stays_as_it_was(&row, facts, then, occasion.attempt))
             })
             .collect()
     }
