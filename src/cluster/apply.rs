@@ -38,7 +38,10 @@ pub struct Applied {
 /// Why an object was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("{object}: kind {kind} is not one the lab applies")]
+    #[error(
+        "{object}: kind {kind} is not one the lab applies; those are {}",
+        applied_kinds()
+    )]
     UnknownKind { object: String, kind: String },
     #[error(
         "{object} is there and does not carry {MANAGED_BY_LABEL}={MANAGED_BY}: it is not the lab's, and is left alone. Delete or rename it"
@@ -84,6 +87,15 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ),
     ("argoproj.io/v1alpha1", "Workflow", "workflows", true),
 ];
+
+/// Version and kind of all that a lab may apply.
+fn applied_kinds() -> String {
+    let names: Vec<String> = KINDS
+        .iter()
+        .map(|(version, kind, ..)| format!("{version} {kind}"))
+        .collect();
+    names.join(", ")
+}
 
 impl Cluster {
     /// Applies one object of the lab; adds the lab's label and namespace.
