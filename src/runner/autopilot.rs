@@ -200,6 +200,11 @@ async fn play_stage(
     played: &mut Played,
     report: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<StageEnd, DriverError> {
+    // As an earlier process has left it.
+    let left_open = matches!(
+        driver.state().phase(),
+        StagePhase::Interrupted { .. } | StagePhase::Unproven { .. }
+    );
     match stage.kind {
         StageKind::Predict => predict(driver, lab, stage)?,
         StageKind::Report => claim(driver, stage)?,
@@ -232,7 +237,6 @@ async fn play_stage(
         }
         _ => {}
     }
-    let cut_off = matches!(driver.state().phase(), StagePhase::Interrupted { .. });
     if !matches!(
         driver.state().phase(),
         StagePhase::Passed | StagePhase::Working { .. }
@@ -241,7 +245,7 @@ async fn play_stage(
     }
     settle(driver).await?;
     // What was cut off and cannot be proven any more is done again, with new traces: the learner's key.
-    if cut_off && matches!(driver.state().phase(), StagePhase::Unproven { .. }) {
+    if left_open && matches!(driver.state().phase(), StagePhase::Unproven { .. }) {
         driver.tell(Message::Retry)?;
         settle(driver).await?;
     }
