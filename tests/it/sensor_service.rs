@@ -27,12 +27,12 @@ fn quick(context: ServiceContext) -> BoxFuture<'static, i32> {
 }
 
 pub struct World {
-    lab: Lab,
+    pub lab: Lab,
     pub bus: TestBus,
 }
 
 impl World {
-    async fn new() -> World {
+    pub async fn new() -> World {
         World::on(TestBus::start()).await
     }
 
@@ -50,28 +50,33 @@ impl World {
     }
 
     /// With the right that the Sensor's account needs.
-    async fn allowed() -> World {
+    pub async fn allowed() -> World {
         let world = World::new().await;
         world.allow().await;
         world
     }
 
     async fn allow(&self) {
-        let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/lab";
         let rules = json!([{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["create"]}]);
+        self.allow_to("order-sensor", rules).await;
+    }
+
+    /// With rights of one more Role.
+    pub async fn allow_to(&self, role: &str, rules: Value) {
+        let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/lab";
         create(
             &self.lab,
             &format!("{roles}/roles"),
-            json!({"metadata": {"name": "order-sensor"}, "rules": rules}),
+            json!({"metadata": {"name": role}, "rules": rules}),
         )
         .await;
-        let binding = json!({"metadata": {"name": "order-sensor"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "order-sensor"},
+        let binding = json!({"metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
             "subjects": [{"kind": "ServiceAccount", "name": "order-sensor", "namespace": "lab"}]});
         create(&self.lab, &format!("{roles}/rolebindings"), binding).await;
     }
 
-    fn pod(&self, name: &str, sensor: &Value) -> PodSpec {
+    pub fn pod(&self, name: &str, sensor: &Value) -> PodSpec {
         let server = Arc::clone(&self.lab.server);
         let token = server.service_account_token("lab", "order-sensor");
         PodSpec::new(quick, name, &self.bus)
@@ -90,7 +95,7 @@ impl World {
         self.post_to("orders", id, data).await;
     }
 
-    async fn post_to(&self, event: &str, id: &str, data: &Value) {
+    pub async fn post_to(&self, event: &str, id: &str, data: &Value) {
         let body = json!({"specversion": "1.0", "id": id, "source": "webhook", "type": "webhook", "subject": event,
             "datacontenttype": "application/json", "time": "2026-01-02T03:04:05Z",
             "data_base64": STANDARD.encode(data.to_string())});
@@ -104,7 +109,7 @@ impl World {
         .unwrap();
     }
 
-    async fn workflows(&self) -> Vec<Value> {
+    pub async fn workflows(&self) -> Vec<Value> {
         let (_, list) = send(&self.lab, "GET", WORKFLOWS, "application/json", "").await;
         list["items"].as_array().cloned().unwrap_or_default()
     }
@@ -148,7 +153,7 @@ impl World {
     }
 }
 
-async fn subscribed(pod: &Pod, subjects: usize) {
+pub async fn subscribed(pod: &Pod, subjects: usize) {
     let count = || {
         pod.lines()
             .iter()
@@ -158,22 +163,22 @@ async fn subscribed(pod: &Pod, subjects: usize) {
     until("the subscription", || async { count() >= subjects }).await;
 }
 
-fn message(line: &Value) -> &str {
+pub fn message(line: &Value) -> &str {
     line["msg"].as_str().unwrap()
 }
 
-fn dependency(name: &str, event: &str) -> Value {
+pub fn dependency(name: &str, event: &str) -> Value {
     json!({"name": name, "eventSourceName": "webhook", "eventName": event})
 }
 
-fn trigger(name: &str, dependency: &str) -> Value {
+pub fn trigger(name: &str, dependency: &str) -> Value {
     let arrival = json!({"src": {"dependencyName": dependency, "contextKey": "id"}, "dest": "metadata.labels.arrival"});
     let workflow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
         "metadata": {"generateName": "order-"}, "spec": {"workflowTemplateRef": {"name": "process-order"}}});
     json!({"template": {"name": name, "k8s": {"source": {"resource": workflow}, "parameters": [arrival]}}})
 }
 
-fn sensor_of(dependencies: Value, triggers: Value) -> Value {
+pub fn sensor_of(dependencies: Value, triggers: Value) -> Value {
     json!({"metadata": {"name": "orders", "namespace": "lab"}, "spec": {"dependencies": dependencies, "triggers": triggers}})
 }
 
@@ -482,7 +487,7 @@ async fn a_forbidden_trigger_loses_the_event() {
     assert_eq!(count("argo_events_action_retries_failed_total"), "1");
 }
 
-async fn metrics(pod: &Pod) -> String {
+pub async fn metrics(pod: &Pod) -> String {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = format!("http://{}/metrics", pod.address(7777).await);
     reqwest::get(url).await.unwrap().text().await.unwrap()
@@ -765,9 +770,8 @@ async fn a_lost_bus_is_reported_and_found_again() {
 async fn what_is_not_supported_is_named_and_not_subscribed() {
     let world = World::allowed().await;
     let mut scripted = dependency("scripted", "scripts");
-    scripted["transform"] = json!({"jq": "def f: f; f"});
-    let mut other =
-        json!({"template": {"name": "cli", "argoWorkflow": {"operation": "submit", "source": {}}}});
+    scripted["transform"] = json!({"jq": "input"});
+    let mut other = json!({"template": {"name": "cli", "argoWorkflow": {"operation": "resubmit", "source": {}}}});
     other["template"]["conditions"] = "order".into();
     let (mut start, mut transformed) = (
         trigger("start", "order"),
@@ -791,7 +795,7 @@ async fn what_is_not_supported_is_named_and_not_subscribed() {
         .waits_for("eventlab: trigger transformed is not subscribed: ")
         .await;
     assert!(
-        message(&transform).contains("dependency scripted: eventlab: `def`"),
+        message(&transform).contains("dependency scripted: eventlab: `input/0`"),
         "{transform}"
     );
     world.post("id-1", &json!({})).await;
@@ -898,19 +902,9 @@ async fn a_policy_looks_at_the_object_until_it_has_its_labels() {
         "{line}"
     );
     pod.kill();
-    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/lab";
     let rules =
         json!([{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get"]}]);
-    create(
-        &world.lab,
-        &format!("{roles}/roles"),
-        json!({"metadata": {"name": "look"}, "rules": rules}),
-    )
-    .await;
-    let binding = json!({"metadata": {"name": "look"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "look"},
-        "subjects": [{"kind": "ServiceAccount", "name": "order-sensor", "namespace": "lab"}]});
-    create(&world.lab, &format!("{roles}/rolebindings"), binding).await;
+    world.allow_to("look", rules).await;
     let mut pod = world.start("orders-sensor-2", &with(&start)).await;
     world.post("id-2", &json!({})).await;
     let line = pod.waits_for("Failed to execute a trigger").await;
