@@ -259,7 +259,7 @@ spec:
   entrypoint: main
   serviceAccountName: default
   podGC: {strategy: OnWorkflowCompletion}
-  ttlStrategy: {secondsAfterCompletion: 5}
+  ttlStrategy: {secondsAfterCompletion: 8}
   templates:
   - name: main
     container: {image: 'eventlab:dev', command: [/eventlab], args: [ledger, show, --db, /none]}
