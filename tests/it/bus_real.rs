@@ -353,7 +353,7 @@ fn a_lab_passes_over_tls_with_a_password_twice() {
         // Whatever it says, its events went through this server.
         let after = held(&server.url(), &access);
         assert!(
-            after.0 > before.0 + 5 && after.1 > before.1,
+            after.0 > before.0 + 5 && after.1 > 0,
             "{before:?} {after:?} {}",
             text(&output)
         );

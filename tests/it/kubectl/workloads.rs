@@ -267,7 +267,7 @@ spec:
         "workflow.argoproj.io/brief created",
     );
     let watch = k.follow("get wf brief -w");
-    watch.until(k, "brief|Running");
+    watch.until(k, "brief|Failed");
     k.ok(
         "wait --for=jsonpath={.status.phase}=Failed wf/brief --timeout=60s",
         "condition met",
