@@ -437,6 +437,7 @@ fn a_slow_server_is_survived_or_said() {
 
 /// The stream takes nothing any more, whoever filled it: the first layer that failed is named, and no later one.
 #[tokio::test]
+#[ignore = "takes a while; .ci/nats"]
 async fn a_full_server_is_said() {
     let Some(server) = NatsServer::start("") else {
         return;
