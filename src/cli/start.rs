@@ -11,6 +11,7 @@ use super::place::{Place, Real};
 use super::seeds;
 use crate::cluster::{Cluster, Context};
 use crate::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
+use crate::embedded::node::own_program;
 use crate::kinds::NAMESPACE;
 use crate::lab::Catalog;
 use crate::runner::driver::Driver;
@@ -219,11 +220,7 @@ pub async fn cluster(
 /// # Errors
 /// The system does not tell this program's file.
 pub fn program() -> Result<PathBuf, Failure> {
-    let own = PathBuf::from("/proc/self/exe");
-    if own.exists() {
-        return Ok(own);
-    }
-    std::env::current_exe().map_err(|error| {
+    own_program().map_err(|error| {
         Failure::environment(format!("cannot find this program's own file: {error}"))
     })
 }
