@@ -151,6 +151,24 @@ fn debrief(stage: &Stage, width: u16) -> String {
     )
 }
 
+/// Equal lines as one, with how many they were: fifty copies of a probe can all have the same fate.
+fn alike_once(lines: Vec<String>) -> Vec<String> {
+    let mut counted: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        match counted.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((line, 1)),
+        }
+    }
+    counted
+        .into_iter()
+        .map(|(line, count)| match count {
+            1 => line,
+            _ => format!("{line} ({count} times)"),
+        })
+        .collect()
+}
+
 /// What failed, what is unproven, which layer stopped what: in words, above everything else.
 fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     let theme = app.theme;
@@ -194,7 +212,8 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
         )),
         StagePhase::Working { .. } | StagePhase::Fresh => {}
     }
-    texts.extend(stopped(app).into_iter().map(|text| (text, theme.strong())));
+    let stopped = alike_once(stopped(app));
+    texts.extend(stopped.into_iter().map(|text| (text, theme.strong())));
     texts.extend(predicted(state).into_iter().map(|text| (text, theme.dim())));
     for intent in state.unresolved() {
         let looked_up = if app.read_only {
@@ -284,7 +303,13 @@ fn stopped(app: &App) -> Vec<String> {
             } else {
                 format!(": {}", cell.text)
             };
-            return Some(format!("{name}: stopped at {}{why}", layer.name()));
+            // A red Workflow does not say that the work was not done.
+            let effect = if layer < Layer::Effect && row.cell(Layer::Effect).passed() {
+                ", and it had its effect"
+            } else {
+                ""
+            };
+            return Some(format!("{name}: stopped at {}{why}{effect}", layer.name()));
         }
         let (before, next) = row.unproven_between?;
         let before = before.map_or("its sending", Layer::name);
