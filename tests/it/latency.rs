@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// Stages of a measurement, and events that each of them has in flight.
-const MEASUREMENTS: [(usize, usize); 3] = [(40, 1), (10, 10), (3, 100)];
+const MEASUREMENTS: [(usize, usize); 3] = [(20, 1), (5, 10), (2, 100)];
 
 /// A lab that sends so many orders at once, in so many stages, through the pipeline of the lab `claim`.
 fn lab(stages: usize, in_flight: usize) -> String {
