@@ -197,7 +197,7 @@ fn pipe<'s>(left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
     Term::BinOp(Box::new(left), BinaryOp::Pipe(None), Box::new(right))
 }
 
-fn sized<'s>(term: Term<&'s str>) -> Term<&'s str> {
+fn sized(term: Term<&str>) -> Term<&str> {
     pipe(term, call(SIZE))
 }
 
