@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::exit::Failure;
 use crate::embedded::bus::jetstream::JetStream;
 use crate::embedded::bus::{Access, Bus as _, BusAddress, BusTls, Login};
+use crate::lab::Catalog;
 
 /// The manifest that another one stands for.
 pub const MANIFEST: &str = "base/eventbus.yaml";
@@ -108,6 +109,24 @@ impl BusArgs {
             "spec": {"jetstreamExotic": exotic},
         }))?);
         Ok(Some(text))
+    }
+
+    /// Checks that the labs about to be played would use the bus that was asked for: nothing that is read of another one
+    /// proves anything about it.
+    ///
+    /// # Errors
+    /// They would not (a defect of this program), or as [`BusArgs::manifest`].
+    pub fn is_in(&self, catalog: &Catalog) -> Result<(), Failure> {
+        let (Some(wanted), Some((address, _))) = (self.manifest()?, self.outside()?) else {
+            return Ok(());
+        };
+        match catalog.manifest(MANIFEST) {
+            Ok(text) if text == wanted => Ok(()),
+            _ => Err(Failure::internal(format!(
+                "the labs would not use the bus {}, so nothing was started",
+                address.url
+            ))),
+        }
     }
 
     /// Looks at the bus before anything starts, says on stderr what is worth knowing, and binds the session to it.

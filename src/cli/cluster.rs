@@ -233,6 +233,11 @@ fn kubeconfig(place: &Place, args: &KubeconfigArgs) -> Result<Exit, Failure> {
             folder.display()
         )));
     }
+    if start::running(&folder).is_none() {
+        eprintln!(
+            "No cluster of this session runs now, so nothing answers there; `eventlab` or `eventlab cluster start` starts it."
+        );
+    }
     if args.export && !args.path {
         print(&format!(
             "export KUBECONFIG='{}'",

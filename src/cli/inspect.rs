@@ -1,4 +1,4 @@
-//! `eventlab list`, `status`, `report`: what is there, read without holding the session.
+//! `eventlab list` and `report`: what is there, read without holding the session.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::bundle;
 use super::exit::{Exit, Failure};
 use super::place::Place;
 use super::run::Format;
-use super::start;
 use crate::lab::COURSE;
 use crate::report::{Report, json as report_json, markdown, runbook};
-use crate::session::{SessionView, State};
+use crate::session::{LabStanding, SessionView, State};
 
 /// Arguments of commands that only print.
 #[derive(Clone, Debug, Args)]
@@ -45,23 +44,23 @@ pub struct ReportArgs {
     pub runbook: bool,
 }
 
-fn print(text: &str) {
+pub(super) fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Lists the labs, and says of those of the course that are not there yet that they are not.
+/// Lists the labs and how far this session is in each; of those of the course that are not there it says so.
 ///
 /// # Errors
 /// A lab file that does not hold.
 pub fn list(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
-    let catalog = place.catalog()?;
-    let labs = catalog.labs();
+    let labs = place.catalog()?.labs();
+    let state = kept(place)?;
+    let standings = state.as_ref().map(State::standings).unwrap_or_default();
     let own = labs
         .iter()
         .filter(|lab| !lab.intro && !COURSE.iter().any(|(name, _)| *name == lab.name));
-    let rows: Vec<(String, String, bool)> = COURSE
-        .iter()
-        .map(
+    let course =
+        COURSE.iter().map(
             |(name, title)| match labs.iter().find(|lab| lab.name == *name) {
                 Some(lab) => (lab.name.clone(), lab.summary.clone(), true),
                 None => (
@@ -70,83 +69,72 @@ pub fn list(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
                     false,
                 ),
             },
-        )
-        .chain(own.map(|lab| (lab.name.clone(), lab.summary.clone(), true)))
-        .collect();
-    for (name, text, there) in rows {
+        );
+    for (name, text, there) in
+        course.chain(own.map(|lab| (lab.name.clone(), lab.summary.clone(), true)))
+    {
+        let standing = standings.iter().find(|standing| standing.name == name);
         match args.format {
-            Format::Text => print(&format!("{name:<12} {text}")),
-            Format::Json => {
-                print(&json!({"lab": name, "summary": text, "there": there}).to_string())
+            Format::Text => {
+                let stood = standing.map(stood).unwrap_or_default();
+                print(format!("{name:<12} {stood:<8} {text}").trim_end());
             }
+            Format::Json => print(
+                &json!({
+                    "lab": name, "summary": text, "there": there,
+                    "passed": standing.map_or(0, |standing| standing.passed),
+                    "stages": standing.map(|standing| standing.stages),
+                    "completed": standing.is_some_and(|standing| standing.completed),
+                    "current": standing.is_some_and(|standing| standing.current),
+                })
+                .to_string(),
+            ),
         }
     }
+    for text in state.iter().flat_map(State::found) {
+        eprintln!("eventlab: {text}");
+    }
     Ok(Exit::Proven)
 }
 
-fn view(folder: &Path) -> Result<SessionView, Failure> {
-    SessionView::open(folder).map_err(Failure::environment)
+/// How far a lab is, in a word; empty where nothing was done.
+fn stood(standing: &LabStanding) -> String {
+    let mark = if standing.current { ">" } else { " " };
+    if standing.completed {
+        format!("{mark} done")
+    } else if standing.passed > 0 || standing.current {
+        format!("{mark} {}/{}", standing.passed, standing.stages)
+    } else {
+        String::new()
+    }
 }
 
-/// Where the session stands, who holds it, and where its cluster can be reached.
-///
-/// # Errors
-/// There is no such session, or it cannot be read.
-pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
+/// The session as its files show it; `None` where there is none, or none that can be read: that is said.
+fn kept(place: &Place) -> Result<Option<State>, Failure> {
     let folder = place.folder()?;
-    let view = view(&folder)?;
-    let catalog = place.catalog_of(view.checkpoint.as_ref())?;
-    let (state, _) = State::resume(
-        view.checkpoint.clone(),
-        &view.entries,
-        catalog.labs(),
-        Timestamp::now(),
-    );
-    let running = start::running(&folder);
-    let addresses = crate::embedded::cluster::known_addresses(&folder);
-    let counters = state.counters();
-    let value = json!({
-        "session": place.session_name(),
-        "folder": folder,
-        "held": view.holder.as_ref().map(ToString::to_string),
-        "lab": state.lab().map(|lab| lab.name.clone()),
-        "seed": state.lab().and_then(|lab| Some(lab.drawn.as_ref()?.seed)),
-        "stage": state.stage().map(|stage| stage.name.clone()),
-        "attempt": state.attempt(),
-        "phase": state.phase(),
-        "next": state.footer().next,
-        "intakes": counters.intakes, "approved": counters.approved, "completed": counters.completed, "effects": counters.effects,
-        "unresolved": state.unresolved().iter().map(|intent| intent.id.clone()).collect::<Vec<_>>(),
-        "api": running.as_ref().map(|running| running.api.clone()),
-        "kubeconfig": running.as_ref().map(|running| running.kubeconfig.clone()),
-        "addresses": if running.is_some() { addresses } else { Value::Null },
-        "notes": view.notes,
-    });
-    match args.format {
-        Format::Json => print(&value.to_string()),
-        Format::Text => print_status(&value),
+    if !folder.is_dir() {
+        return Ok(None);
     }
-    Ok(Exit::Proven)
+    let view = match SessionView::open(&folder) {
+        Ok(view) => view,
+        Err(error) => {
+            eprintln!("eventlab: {error}");
+            return Ok(None);
+        }
+    };
+    for note in &view.notes {
+        eprintln!("eventlab: {note}");
+    }
+    let Some(checkpoint) = view.checkpoint else {
+        return Ok(None);
+    };
+    let labs = place.catalog_of(Some(&checkpoint))?.labs();
+    let (state, _) = State::resume(Some(checkpoint), &view.entries, labs, Timestamp::now());
+    Ok(Some(state))
 }
 
-fn print_status(value: &Value) {
-    for (key, value) in value.as_object().into_iter().flatten() {
-        let text = match value {
-            Value::Null => continue,
-            Value::String(text) => text.clone(),
-            Value::Array(items) if items.is_empty() => continue,
-            Value::Array(items) => items
-                .iter()
-                .map(|item| {
-                    item.as_str()
-                        .map_or_else(|| item.to_string(), str::to_owned)
-                })
-                .collect::<Vec<_>>()
-                .join("\n            "),
-            other => other.to_string(),
-        };
-        print(&format!("{key:<12}{text}"));
-    }
+pub(super) fn view(folder: &Path) -> Result<SessionView, Failure> {
+    SessionView::open(folder).map_err(Failure::environment)
 }
 
 /// Prints the incident report. Exit 1 while something in it is not proven.
@@ -158,7 +146,7 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     let view = view(&folder)?;
     if args.runbook {
         let cases = runbook::cases(&view.entries);
-        print(&runbook::render(&cases));
+        print(&runbook::render(&cases, &runbook::in_work(&view.entries)));
         return Ok(if cases.is_empty() {
             Exit::Proven
         } else {
@@ -175,7 +163,7 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     };
     if let Some(file) = &args.bundle {
         bundle::pack(&place.session_name(), &folder, &view, &labs, file)?;
-        print(&format!("{} shows it with `eventlab open`", file.display()));
+        print(&format!("`eventlab open {}` shows it", file.display()));
         return Ok(exit);
     }
     let text = match args.format {

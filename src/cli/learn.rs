@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -14,10 +13,7 @@ use super::start::{self, Started};
 use crate::runner::work::Patience;
 use crate::session::{Message, SessionView, StagePhase, State};
 
-const PATIENCE: Patience = Patience {
-    gate: Some(Duration::from_secs(60)),
-    collect: Duration::from_secs(30),
-};
+const PATIENCE: Patience = Patience::COMMAND;
 
 /// Arguments of `reset`.
 #[derive(Clone, Debug, Args)]
@@ -57,7 +53,7 @@ fn held(place: &Place) -> Result<Option<Held>, Failure> {
         .checkpoint
         .as_ref()
         .is_some_and(|kept| matches!(kept.phase, StagePhase::Working { .. }));
-    let labs = place.catalog()?.labs();
+    let labs = place.catalog_of(view.checkpoint.as_ref())?.labs();
     let (state, _) = State::resume(view.checkpoint, &view.entries, labs, Timestamp::now());
     Ok(Some(Held {
         state,
@@ -207,7 +203,14 @@ pub async fn reset(place: &Place, args: &ResetArgs) -> Result<Exit, Failure> {
         )));
     }
     let mut started = open(place).await?;
+    // Before it is done: whoever reads along can still interrupt it.
     let plan = started.driver.state().reset_plan(&args.lab);
+    for text in &plan.restores {
+        print(&format!("restores {text}"));
+    }
+    for text in &plan.leaves {
+        print(&format!("leaves {text}"));
+    }
     let done = reset_lab(&mut started, &args.lab).await;
     started.stop().await;
     done?;
@@ -216,12 +219,6 @@ pub async fn reset(place: &Place, args: &ResetArgs) -> Result<Exit, Failure> {
         print(&format!("{} has the seed {seed} now", args.lab));
     }
     print(&format!("{} starts over", args.lab));
-    plan.restores
-        .iter()
-        .for_each(|text| print(&format!("restored: {text}")));
-    plan.leaves
-        .iter()
-        .for_each(|text| print(&format!("left: {text}")));
     Ok(Exit::Proven)
 }
 

@@ -22,6 +22,7 @@ mod screen;
 mod seeds;
 mod shell;
 mod start;
+mod status;
 mod trace;
 
 use std::ffi::OsString;
@@ -185,7 +186,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         None => screen::open(place, cli.look, cli.seed).await,
         Some(Command::Run(args)) => run::run(place, args).await,
         Some(Command::List(args)) => inspect::list(place, args),
-        Some(Command::Status(args)) => inspect::status(place, args),
+        Some(Command::Status(args)) => status::status(place, args),
         Some(Command::Hint) => learn::hint(place).await,
         Some(Command::Check) => learn::check(place).await,
         Some(Command::Reset(args)) => learn::reset(place, args).await,
@@ -194,7 +195,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Node(args)) => node::run(place, args).await,
         Some(Command::Trace(args)) => trace::run(place, args).await,
         Some(Command::Doctor(args)) => doctor::run(place, args).await,
-        Some(Command::Open(args)) => bundle::open(args),
+        Some(Command::Open(args)) => bundle::open(args, cli.look).await,
         Some(Command::Completions(args)) => shell::completions(Cli::command(), args),
         Some(Command::Man(args)) => shell::man(Cli::command(), args),
         Some(Command::Explain(args)) => explain::run(&place.real, args).await,

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::exit::{Exit, Failure};
 use super::place::Place;
@@ -16,10 +15,7 @@ use crate::runner::work::Patience;
 use clap::{Args, ValueEnum};
 
 /// Waiting longer than this for a gate or a row is "could not see".
-const PATIENCE: Patience = Patience {
-    gate: Some(Duration::from_secs(60)),
-    collect: Duration::from_secs(30),
-};
+const PATIENCE: Patience = Patience::COMMAND;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -11,6 +11,7 @@ use super::place::{Place, Real};
 use super::seeds;
 use crate::cluster::{Cluster, Context};
 use crate::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
+use crate::embedded::node::own_program;
 use crate::kinds::NAMESPACE;
 use crate::lab::Catalog;
 use crate::runner::driver::Driver;
@@ -64,6 +65,7 @@ pub async fn session_with_seed(
 ) -> Result<Started, Failure> {
     let opened = open(folder)?;
     let catalog = Arc::new(seeds::seeded(&catalog, opened.checkpoint.as_ref(), seed)?);
+    place.bus.is_in(&catalog)?;
     let logs = log_to(folder);
     let real = real(&place.real, folder).await?;
     let (embedded, cluster) = match real {
@@ -218,11 +220,7 @@ pub async fn cluster(
 /// # Errors
 /// The system does not tell this program's file.
 pub fn program() -> Result<PathBuf, Failure> {
-    let own = PathBuf::from("/proc/self/exe");
-    if own.exists() {
-        return Ok(own);
-    }
-    std::env::current_exe().map_err(|error| {
+    own_program().map_err(|error| {
         Failure::environment(format!("cannot find this program's own file: {error}"))
     })
 }
@@ -236,13 +234,14 @@ pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
         .create(path)
 }
 
-/// The record of the process that runs this session's cluster, if it still does.
+/// The record of the process that runs this session's cluster, if it still does: who holds the session now must be who
+/// wrote it, since a killed process leaves its record behind, and its number to others.
 #[must_use]
 pub fn running(folder: &Path) -> Option<Running> {
     let text = std::fs::read_to_string(folder.join(RUNNING)).ok()?;
     let running: Running = serde_json::from_str(&text).ok()?;
-    let alive = crate::session::files::holder(folder).is_some();
-    alive.then_some(running)
+    let holder = crate::session::files::holder(folder)?;
+    (holder.pid == Some(running.pid)).then_some(running)
 }
 
 pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {

@@ -34,6 +34,10 @@ impl Host for EmbeddedHost {
         Some(self.0.bus())
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.0.full_disk()
+    }
+
     fn bus_tag(&self) -> Option<String> {
         self.0.bus_tag().map(str::to_owned)
     }

@@ -77,6 +77,9 @@ pub struct EmbeddedCluster {
     url: String,
 }
 
+/// With less room than this, in bytes, databases cannot write their next page.
+const ROOM: u64 = 16 * 1024;
+
 impl EmbeddedCluster {
     /// Starts everything. To be called inside a tokio runtime, from a spawned task.
     ///
@@ -174,6 +177,20 @@ impl EmbeddedCluster {
     #[must_use]
     pub fn bus_tag(&self) -> Option<&str> {
         self.config.bus_tag.as_deref()
+    }
+
+    /// Why nothing of this cluster can be written any more: the disk under its folder is full.
+    #[must_use]
+    pub fn full_disk(&self) -> Option<String> {
+        let folder = &self.config.state_dir;
+        let left = rustix::fs::statvfs(folder).ok()?;
+        let bytes = left.f_bavail.saturating_mul(left.f_frsize);
+        (bytes < ROOM).then(|| {
+            format!(
+                "no space is left under {} ({bytes} bytes): free some, or take another directory with --state-dir DIR",
+                folder.display()
+            )
+        })
     }
 
     /// Kills a container as `kill -9` would; answers whether it ran.

@@ -81,21 +81,12 @@ pub fn judge_access(
 ) -> Vec<Judgement> {
     expected
         .iter()
-        .map(|expectation| Judgement {
-            time: occasion.time,
-            lab: occasion.lab.to_owned(),
-            stage: occasion.stage.to_owned(),
-            attempt: occasion.attempt,
-            probe: None,
-            expected: None,
-            observed: None,
-            access: Some(expectation.right.clone()),
-            order: None,
-            verdict: access_holds(
-                expectation,
-                review_of(expectation, occasion, facts),
-                not_looked,
-            ),
+        .map(|expectation| {
+            let review = review_of(expectation, occasion, facts);
+            Judgement {
+                access: Some(expectation.right.clone()),
+                ..occasion.judgement(access_holds(expectation, review, not_looked))
+            }
         })
         .collect()
 }

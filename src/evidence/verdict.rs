@@ -84,6 +84,23 @@ pub struct Occasion<'a> {
 }
 
 impl<'a> Occasion<'a> {
+    /// A verdict of this occasion, about no probe, right or order yet.
+    #[must_use]
+    pub fn judgement(&self, verdict: Verdict) -> Judgement {
+        Judgement {
+            time: self.time,
+            lab: self.lab.to_owned(),
+            stage: self.stage.to_owned(),
+            attempt: self.attempt,
+            probe: None,
+            expected: None,
+            observed: None,
+            access: None,
+            order: None,
+            verdict,
+        }
+    }
+
     fn scope(&self) -> Scope<'a> {
         Scope {
             lab: self.lab,
@@ -107,34 +124,17 @@ pub fn judge(
         .iter()
         .map(|expectation| {
             let row = row_of(expectation, rows);
+            let verdict = fate_holds(expectation, row, facts, occasion.scope());
             Judgement {
-                time: occasion.time,
-                lab: occasion.lab.to_owned(),
-                stage: occasion.stage.to_owned(),
-                attempt: occasion.attempt,
                 probe: Some(expectation.probe.clone()),
                 expected: Some(expectation.fate.clone()),
                 observed: row.and_then(|row| row.fate.clone()),
-                access: None,
-                order: None,
-                verdict: fate_holds(expectation, row, facts, occasion.scope()),
+                ..occasion.judgement(verdict)
             }
         })
         .collect();
-    if let Some(verdict) = filter_is_right(expected, rows, facts, occasion.scope()) {
-        judgements.push(Judgement {
-            time: occasion.time,
-            lab: occasion.lab.to_owned(),
-            stage: occasion.stage.to_owned(),
-            attempt: occasion.attempt,
-            probe: None,
-            expected: None,
-            observed: None,
-            access: None,
-            order: None,
-            verdict,
-        });
-    }
+    let filter = filter_is_right(expected, rows, facts, occasion.scope());
+    judgements.extend(filter.map(|verdict| occasion.judgement(verdict)));
     judgements
 }
 
@@ -161,6 +161,9 @@ fn row_of<'a>(expectation: &Expectation, rows: &'a [Row]) -> Option<&'a Row> {
         .find(|row| row.probe == expectation.probe && row.trace.as_deref() == Some(trace))
 }
 
+/// The race that a cluster won.
+const TOO_LATE: &str = "it was not early: the consumer was there before the message was stored; go back a stage and send it again as soon as the pod is Ready";
+
 /// Compares the expected fate with the row, exactly.
 #[must_use]
 pub fn fate_holds(
@@ -173,6 +176,12 @@ pub fn fate_holds(
     let Some(row) = row else {
         return Verdict::unproven(claim, "it was not sent", Vec::new());
     };
+    // Whether a request was early is a matter of when it was sent, and of nothing that anybody wrote.
+    if allowed_reason(&expectation.fate, Layer::Ready).is_some() && row.cell(Layer::Ready).passed()
+    {
+        let facts = row.cell(Layer::Ready).facts.clone();
+        return Verdict::unproven(claim, TOO_LATE, facts);
+    }
     if let Some((layer, because)) = contradiction(&expectation.fate, row) {
         return Verdict::refuted(claim, because, row.cell(layer).facts.clone());
     }

@@ -155,6 +155,7 @@ impl Catalog {
                 message: error.to_string(),
             })?;
             lab.stages.iter_mut().for_each(Stage::expand_copies);
+            lab.stages.iter_mut().for_each(Stage::mix_answers);
             refuse_twins(&read, &file, &lab)?;
             read.push((file, lab));
         }
@@ -273,9 +274,10 @@ impl Catalog {
         }
     }
 
-    /// The same labs with another text for one manifest.
+    /// The same labs with another text for one manifest, whatever is drawn of them later.
     #[must_use]
     pub fn with_manifest(mut self, file: &str, text: String) -> Self {
+        Arc::make_mut(&mut self.read).insert(file.to_owned(), text.clone());
         self.manifests.insert(file.to_owned(), text);
         self
     }
@@ -391,4 +393,20 @@ fn yaml_files(dir: &Path) -> Result<Vec<PathBuf>, LabError> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_text_of_a_manifest_stays_whatever_is_drawn() {
+        let (file, text) = ("base/eventbus.yaml", "# another bus\n");
+        let catalog = Catalog::bundled().expect("labs");
+        assert_ne!(catalog.manifest(file).expect("a manifest"), text);
+        let other = catalog.with_manifest(file, text.to_owned());
+        assert_eq!(other.manifest(file).expect("a manifest"), text);
+        let drawn = other.seeded(&|_| 7).expect("labs");
+        assert_eq!(drawn.manifest(file).expect("a manifest"), text);
+    }
 }

@@ -21,6 +21,7 @@ use crate::evidence::journal::{Claim, IntentAction, Judgement, Note, Prediction}
 use crate::evidence::table::{Counters, ProbeRun, counters, rows};
 use crate::evidence::{AccessRow, Entry, Fact, Layer, Outcome, Row, access_table};
 use crate::lab::Lab;
+use crate::session::APPLIED;
 
 /// The report over all labs that the journal mentions.
 #[derive(Clone, Debug, Serialize)]
@@ -147,7 +148,7 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
             }
         })
         .collect();
-    let changes = mine
+    let mut changes: Vec<Note> = mine
         .iter()
         .filter_map(|entry| {
             if let Entry::Note(note) = entry {
@@ -156,14 +157,16 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
                 None
             }
         })
-        .filter(|note| note.topic == "applied")
+        .filter(|note| note.topic == APPLIED)
         .collect();
+    // The same change, applied again for another go.
+    changes.dedup_by(|next, before| next.text == before.text);
     LabReport {
         name: name.to_owned(),
         title: lab.map_or_else(String::new, |lab| lab.title.clone()),
         complete: lab.is_some_and(|lab| complete(lab, &judgements, &claims)),
         attempts: attempts(name, &mine, &facts, &judgements),
-        not_proven: not_proven(&judgements, &claims),
+        not_proven: not_proven(lab, &judgements, &claims),
         claims,
         changes,
         access: access_table(&facts, name),
@@ -199,16 +202,18 @@ fn complete(lab: &Lab, judgements: &[Judgement], claims: &[Claim]) -> bool {
 }
 
 fn attempts(
-    lab: &str,
+    name: &str,
     mine: &[&Entry],
     facts: &[Fact],
     judgements: &[Judgement],
 ) -> Vec<AttemptReport> {
     let mut probes: BTreeMap<u32, Vec<ProbeRun>> = BTreeMap::new();
+    let mut sent: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
     for entry in mine {
         if let Entry::Intent(intent) = entry
             && let IntentAction::Send { probe } = &intent.action
         {
+            sent.entry(intent.attempt).or_default().push(&intent.stage);
             probes.entry(intent.attempt).or_default().push(ProbeRun {
                 name: probe.clone(),
                 trace: intent.id.clone(),
@@ -230,7 +235,7 @@ fn attempts(
         .into_iter()
         .map(|(attempt, probes)| {
             let scope = Scope {
-                lab,
+                lab: name,
                 attempt,
                 settled: true,
             };
@@ -243,7 +248,15 @@ fn attempts(
                     .filter(|judgement| judgement.attempt == attempt)
                     .cloned()
                     .collect(),
-                predictions: scored(&predictions, &rows, attempt, judgements),
+                predictions: scored(
+                    &meant_for(
+                        &predictions,
+                        sent.get(&attempt).map_or(&[][..], Vec::as_slice),
+                    ),
+                    &rows,
+                    attempt,
+                    judgements,
+                ),
                 ruled_out: rows.iter().flat_map(ruled_out).collect(),
                 rows,
             }
@@ -266,6 +279,19 @@ fn ruled_out(row: &Row) -> Vec<RuledOut> {
             facts: row.cell(layer).facts.clone(),
         })
         .collect()
+}
+
+/// The predictions about stages that were sent in an attempt, each probe's last one: probes of several stages share names.
+fn meant_for<'a>(predictions: &[&'a Prediction], sent: &[&str]) -> Vec<&'a Prediction> {
+    let of = |one: &Prediction| (one.stage.clone(), one.attempt, one.probe.clone());
+    let mut last: Vec<&Prediction> = Vec::new();
+    for prediction in predictions {
+        if sent.contains(&prediction.stage.as_str()) {
+            last.retain(|earlier| of(earlier) != of(prediction));
+            last.push(prediction);
+        }
+    }
+    last
 }
 
 /// A prediction belongs to the attempt whose judgements follow it.
@@ -299,21 +325,33 @@ fn scored(
         .collect()
 }
 
-/// What stayed unproven, and what the learner named as open.
-fn not_proven(judgements: &[Judgement], claims: &[Claim]) -> Vec<String> {
+/// What stayed unproven, and what the learner named as open; each with what would prove it.
+fn not_proven(lab: Option<&Lab>, judgements: &[Judgement], claims: &[Claim]) -> Vec<String> {
     let unproven = judgements
         .iter()
         .filter(|judgement| judgement.verdict.outcome == Outcome::Unproven)
         .map(|judgement| {
             format!(
-                "{}: {}",
+                "{}: {}. What would prove it: stage `{}` done again, where what is missing can be seen.",
                 judgement.verdict.claim,
-                judgement.verdict.because.clone().unwrap_or_default()
+                judgement.verdict.because.clone().unwrap_or_default(),
+                judgement.stage
             )
         });
     let open = claims
         .iter()
         .filter(|claim| claim.topic == "not-proven")
-        .map(|claim| claim.statement.clone());
+        .map(|claim| match proof(lab, claim) {
+            Some(proof) => format!("{} What would prove it: {proof}", claim.statement),
+            None => claim.statement.clone(),
+        });
     unproven.chain(open).collect()
+}
+
+/// What would prove the point that a claim names, as the lab says.
+fn proof<'a>(lab: Option<&'a Lab>, claim: &Claim) -> Option<&'a str> {
+    let stage = lab?.stages.iter().find(|stage| stage.name == claim.stage)?;
+    let points = &stage.report.as_ref()?.not_proven;
+    let point = points.iter().find(|point| point.text == claim.statement)?;
+    Some(point.proof.as_str())
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::looking;
+use super::waiting;
 use super::work::{Worker, environment};
 use crate::cluster::Manifest;
 use crate::kinds;
@@ -21,12 +22,12 @@ use crate::session::message::StepError;
 
 /// A Workflow, a claim or a Deployment that an action waits for is given up after so long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Pause between two looks at the ledger, which has no watch.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Worker {
     pub(super) async fn act(&self, action: &Action, attempt: u32) -> Result<(), StepError> {
-        let number = attempt.to_string();
+        let number = self.cluster.attempt_name(attempt);
         let filled = |text: &str| text.replace("{{attempt}}", &number);
         match action {
             Action::DeleteSensorPod => self.delete_sensor_pods(&DeleteParams::default()).await,
@@ -87,40 +88,36 @@ impl Worker {
     async fn delete_workflows(&self) -> Result<(), StepError> {
         let api = self.workflows();
         let ours = ListParams::default().labels("app.kubernetes.io/managed-by=eventlab");
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let list = api
-                .list(&ours)
-                .await
-                .map_err(|error| environment(format!("cannot list Workflows: {error}")))?;
-            let ended: Vec<&str> = list
-                .items
-                .iter()
-                .filter(|workflow| has_ended(phase_of(workflow)))
-                .filter_map(|workflow| workflow.metadata.name.as_deref())
-                .collect();
-            if ended.is_empty() {
-                return Ok(());
-            }
-            if Instant::now() > until {
-                return Err(environment(format!(
-                    "Workflows are not gone after they were deleted: {}",
-                    ended.join(", ")
-                )));
-            }
-            for name in ended {
-                match api.delete(name, &DeleteParams::default()).await {
-                    Ok(_) => {}
-                    Err(kube::Error::Api(status)) if status.code == 404 => {}
-                    Err(error) => {
-                        return Err(environment(format!(
-                            "cannot delete Workflow {name}: {error}"
-                        )));
-                    }
+        let list = api
+            .list(&ours)
+            .await
+            .map_err(|error| environment(format!("cannot list Workflows: {error}")))?;
+        let ended: Vec<String> = list
+            .items
+            .into_iter()
+            .filter(|workflow| has_ended(phase_of(workflow)))
+            .filter_map(|workflow| workflow.metadata.name)
+            .collect();
+        for name in &ended {
+            match api.delete(name, &DeleteParams::default()).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => {
+                    return Err(environment(format!(
+                        "cannot delete Workflow {name}: {error}"
+                    )));
                 }
             }
-            tokio::time::sleep(PAUSE).await;
         }
+        for name in &ended {
+            let gone = waiting::gone(&api, name, PATIENCE).await;
+            gone.map_err(|missed| {
+                environment(format!(
+                    "Workflow {name} was deleted and is not gone: {missed}"
+                ))
+            })?;
+        }
+        Ok(())
     }
 
     /// Makes the Workflow of a manifest and waits for the phase in which it must end.
@@ -139,6 +136,7 @@ impl Worker {
         if let Some(metadata) = manifest.object.pointer_mut("/metadata") {
             as_ours_each_time(metadata);
         }
+        self.cluster.fit(&mut manifest.object);
         let workflow: DynamicObject =
             serde_json::from_value(manifest.object).map_err(environment)?;
         let api = self.workflows();
@@ -164,24 +162,15 @@ impl Worker {
         name: &str,
         file: &str,
     ) -> Result<String, StepError> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let workflow = api
-                .get(name)
-                .await
-                .map_err(|error| environment(format!("cannot read Workflow {name}: {error}")))?;
-            let phase = phase_of(&workflow);
-            if has_ended(phase) {
-                return Ok(phase.to_owned());
-            }
-            if Instant::now() > until {
-                return Err(environment(format!(
-                    "Workflow {name} of {file} did not end in {} s; it is {phase}",
-                    PATIENCE.as_secs()
-                )));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        let ended = waiting::until(api, name, PATIENCE, |workflow| {
+            has_ended(phase_of(workflow))
+        });
+        let workflow = ended.await.map_err(|missed| {
+            environment(format!(
+                "waiting for the end of Workflow {name} of {file}: {missed}"
+            ))
+        })?;
+        Ok(phase_of(&workflow).to_owned())
     }
 
     async fn await_claim(&self, order: &str, action: &str, claim: &str) -> Result<(), StepError> {
@@ -204,23 +193,12 @@ impl Worker {
     async fn await_deployment(&self, name: &str) -> Result<(), StepError> {
         let api: Api<Deployment> =
             Api::namespaced(self.cluster.client().clone(), self.cluster.namespace());
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let deployment = api
-                .get(name)
-                .await
-                .map_err(|error| environment(format!("cannot read Deployment {name}: {error}")))?;
-            if serves_its_spec(&deployment) {
-                return Ok(());
-            }
-            if Instant::now() > until {
-                return Err(environment(format!(
-                    "Deployment {name} is not available after {} s",
-                    PATIENCE.as_secs()
-                )));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        let available = waiting::until(&api, name, PATIENCE, serves_its_spec).await;
+        available.map(|_| ()).map_err(|missed| {
+            environment(format!(
+                "waiting until Deployment {name} is available: {missed}"
+            ))
+        })
     }
 }
 

@@ -1,4 +1,5 @@
-//! From manifest texts to the objects of an attempt: dependencies are renamed, so that each attempt starts fresh.
+//! From manifest texts to the objects of an attempt: dependencies are renamed, so that each attempt starts fresh; and what
+//! was changed in the texts.
 //!
 //! Buckets and consumers outlive Sensors. A new dependency name makes Argo itself start with a new consumer, on both
 //! clusters alike.
@@ -6,8 +7,35 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use similar::TextDiff;
 
 use crate::cluster::Manifest;
+
+/// Longest diff of a file that goes into the journal, in bytes: manifests are pages, not books.
+const LONGEST_CHANGE: usize = 16 * 1024;
+/// Unchanged lines around a change.
+const AROUND: usize = 2;
+
+/// What was changed in a file before it was applied, as a unified diff; empty where nothing was.
+#[must_use]
+pub fn change(file: &str, original: &str, text: &str) -> String {
+    if original == text {
+        return String::new();
+    }
+    let mut diff = TextDiff::from_lines(original, text)
+        .unified_diff()
+        .context_radius(AROUND)
+        .header(file, &format!("{file} (applied)"))
+        .to_string();
+    if diff.len() > LONGEST_CHANGE {
+        let end = (0..=LONGEST_CHANGE)
+            .rev()
+            .find(|end| diff.is_char_boundary(*end));
+        diff.truncate(end.unwrap_or_default());
+        diff.push_str("\n… the rest is left out\n");
+    }
+    diff
+}
 
 /// Renames every dependency `NAME` of a Sensor to `NAME-SUFFIX` (the suffix is the attempt's, such as `filter-path-a3`), wherever the
 /// Sensor names it.
@@ -80,6 +108,24 @@ fn rename_words(expression: &str, names: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_is_told_line_by_line_and_never_without_end() {
+        assert_eq!(change("a.yaml", "x: 1\n", "x: 1\n"), "");
+        let diff = change("a.yaml", "x: 1\ny: 2\n", "x: 3\ny: 2\n");
+        for line in [
+            "--- a.yaml",
+            "+++ a.yaml (applied)",
+            "-x: 1",
+            "+x: 3",
+            " y: 2",
+        ] {
+            assert!(diff.lines().any(|one| one == line), "{line}: {diff}");
+        }
+        let long = change("a.yaml", "", &"ä".repeat(LONGEST_CHANGE));
+        assert!(long.len() < LONGEST_CHANGE + 100 && long.ends_with("left out\n"));
+    }
+
     use serde_json::json;
 
     #[test]

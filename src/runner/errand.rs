@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, LogParams, PostParams};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::acting::{as_ours_each_time, has_ended, phase_of};
+use super::waiting;
 use crate::cluster::{Cluster, Manifest};
 use crate::kinds;
 
@@ -20,7 +20,6 @@ pub const LEDGER_IN_POD: &str = "/data/ledger.db";
 
 /// An errand is given up after so long.
 const PATIENCE: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +35,9 @@ pub enum ErrandError {
         source: Box<kube::Error>,
     },
     #[error(
-        "Workflow {0} did not end in time; `kubectl -n eventlab get workflow {0}` says where it stands"
+        "waiting for the end of Workflow {name}: {missed}; `kubectl -n eventlab get workflow {name}` says where it stands"
     )]
-    Late(String),
+    Waiting { name: String, missed: String },
     #[error("Workflow {name} ended {phase} without a pod that ran: {message}")]
     NoPod {
         name: String,
@@ -67,7 +66,10 @@ pub async fn run(
     manifest: &str,
     arguments: &[String],
 ) -> Result<Errand, ErrandError> {
-    let object = workflow(manifest, arguments)?;
+    let mut object = workflow(manifest, arguments)?;
+    cluster.fit(&mut object);
+    let object =
+        serde_json::from_value(object).map_err(|error| ErrandError::Manifest(error.to_string()))?;
     let api: Api<DynamicObject> = Api::namespaced_with(
         cluster.client().clone(),
         cluster.namespace(),
@@ -89,7 +91,7 @@ fn failed(action: &'static str) -> impl Fn(kube::Error) -> ErrandError {
     }
 }
 
-fn workflow(manifest: &str, arguments: &[String]) -> Result<DynamicObject, ErrandError> {
+fn workflow(manifest: &str, arguments: &[String]) -> Result<Value, ErrandError> {
     if arguments.iter().any(|argument| argument.contains("{{")) {
         return Err(ErrandError::Placeholder);
     }
@@ -104,21 +106,17 @@ fn workflow(manifest: &str, arguments: &[String]) -> Result<DynamicObject, Erran
     if let Some(metadata) = object.get_mut("metadata") {
         as_ours_each_time(metadata);
     }
-    serde_json::from_value(object).map_err(|error| bad(&error.to_string()))
+    Ok(object)
 }
 
 async fn ended(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, ErrandError> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let workflow = api.get(name).await.map_err(failed("read the Workflow"))?;
-        if has_ended(phase_of(&workflow)) {
-            return Ok(workflow);
-        }
-        if Instant::now() > until {
-            return Err(ErrandError::Late(name.to_owned()));
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let ended = waiting::until(api, name, PATIENCE, |workflow| {
+        has_ended(phase_of(workflow))
+    });
+    ended.await.map_err(|missed| ErrandError::Waiting {
+        name: name.to_owned(),
+        missed: missed.to_string(),
+    })
 }
 
 /// Log and exit code of the pod.
@@ -186,8 +184,8 @@ spec: {templates: [{name: main, container: {image: i, args: [a]}}]}
     fn an_errand_keeps_everything_but_its_arguments_and_has_a_name_of_its_own() {
         let arguments = ["ledger".to_owned(), "verify".to_owned()];
         let object = workflow(MANIFEST, &arguments).unwrap();
-        assert_eq!(object.metadata.generate_name.as_deref(), Some("reconcile-"));
-        let container = &object.data["spec"]["templates"][0]["container"];
+        assert_eq!(object["metadata"]["generateName"], "reconcile-");
+        let container = &object["spec"]["templates"][0]["container"];
         assert_eq!(container["args"], json!(["ledger", "verify"]));
         assert_eq!(container["image"], "i");
     }

@@ -1,15 +1,18 @@
 //! Gathers the gate's input from the cluster, with one client for both.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::gate::{Input, Objection};
 use super::observer::Observer;
 use super::sending::{EVENT_SOURCE, WEBHOOK_PORT, WEBHOOK_SERVICE};
 use crate::cluster::{Cluster, LedgerPosition, LookError, Request};
+use crate::embedded::services::eventsource;
 use crate::kinds;
 use crate::lab::GateMode;
 use crate::sensor;
@@ -18,6 +21,8 @@ use crate::sensor::validate::Invalid;
 /// The lab's Sensor.
 pub const SENSOR: &str = "orders";
 const EVENT_BUS: &str = "default";
+/// Label of the ledger's pods.
+const LEDGER_PODS: &str = "app=order-ledger";
 
 /// Looks at everything that the gate judges.
 ///
@@ -37,28 +42,32 @@ pub async fn look(
             missing_bus = lacking_bus(cluster, object).await?;
         }
     }
+    let event_source_pods = pods(cluster, &format!("eventsource-name={EVENT_SOURCE}")).await?;
+    let sensor_pods = pods(cluster, &format!("sensor-name={SENSOR}")).await?;
+    let ledger = ledger(cluster).await;
+    let ledger_pods = if ledger.is_err() {
+        pods(cluster, LEDGER_PODS).await?
+    } else {
+        Vec::new()
+    };
     Ok(Input {
         mode,
+        trouble: cluster.trouble(),
         missing_bus,
         namespace: cluster.namespace().to_owned(),
+        invalid_source: event_source.as_ref().and_then(invalid_source),
         event_source,
-        event_source_pods: pods(cluster, &format!("eventsource-name={EVENT_SOURCE}")).await?,
+        event_source_pods,
         intake: intake(cluster).await,
-        ledger: cluster
-            .ledger(LedgerPosition {
-                attempts: u64::MAX >> 1,
-                effects: u64::MAX >> 1,
-                transitions: u64::MAX >> 1,
-            })
-            .await
-            .map(|_| ())
-            .map_err(|error| error.to_string()),
+        ledger,
+        ledger_pods,
+        deployments: deployments(cluster).await?,
         invalid: sensor
             .as_ref()
             .and_then(|sensor| invalid(sensor, event_bus.as_ref())),
         event_bus,
         sensor,
-        sensor_pods: pods(cluster, &format!("sensor-name={SENSOR}")).await?,
+        sensor_pods,
         logs: observer.logs(),
         by_log_alone: cluster.by_log_alone(),
         consumers: cluster
@@ -83,6 +92,24 @@ async fn lacking_bus(cluster: &Cluster, object: &Value) -> Result<Option<String>
         "the {} names the EventBus `{name}`, which is not there",
         text("/kind").unwrap_or("object")
     )))
+}
+
+/// Whether the ledger's view answers; none of its rows is asked for.
+async fn ledger(cluster: &Cluster) -> Result<(), String> {
+    let past_all = LedgerPosition {
+        attempts: u64::MAX >> 1,
+        effects: u64::MAX >> 1,
+        transitions: u64::MAX >> 1,
+    };
+    let view = cluster.ledger(past_all).await;
+    view.map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// What the EventSource's controller would say against the spec.
+fn invalid_source(object: &Value) -> Option<String> {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str);
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    eventsource::validate(name.unwrap_or_default(), spec).err()
 }
 
 /// What the Sensor's controller would say against the spec.
@@ -125,11 +152,24 @@ pub async fn pods(cluster: &Cluster, selector: &str) -> Result<Vec<Value>, LookE
         .list(&ListParams::default().labels(selector))
         .await
         .map_err(LookError::api("list pods", selector))?;
-    Ok(list
-        .items
+    Ok(as_values(list.items))
+}
+
+/// The Deployments of the lab's namespace.
+async fn deployments(cluster: &Cluster) -> Result<Vec<Value>, LookError> {
+    let api: Api<Deployment> = Api::namespaced(cluster.client().clone(), cluster.namespace());
+    let list = api
+        .list(&ListParams::default())
+        .await
+        .map_err(LookError::api("list Deployments", cluster.namespace()))?;
+    Ok(as_values(list.items))
+}
+
+fn as_values<T: Serialize>(items: Vec<T>) -> Vec<Value> {
+    items
         .into_iter()
-        .filter_map(|pod| serde_json::to_value(pod).ok())
-        .collect())
+        .filter_map(|item| serde_json::to_value(item).ok())
+        .collect()
 }
 
 /// The EventSource answers `/health` whatever the bus does; that is all that is asked here.

@@ -18,4 +18,5 @@ pub mod observer;
 pub mod releases;
 pub mod sending;
 pub mod trace;
+mod waiting;
 pub mod work;

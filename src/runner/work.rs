@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::applying::rename_dependencies;
+use super::applying::{self, rename_dependencies};
 use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
@@ -30,15 +30,27 @@ use crate::session::{NO_SNAPSHOT, uses_working_copy};
 pub struct Patience {
     /// For an open gate; `None` waits until the learner cancels.
     pub gate: Option<Duration>,
+    /// For what keeps the gate shut and will not change by itself: an image may be pulled at the second try, a controller
+    /// may be about to look.
+    pub stuck: Duration,
     /// For the rows of a stage.
     pub collect: Duration,
+}
+
+impl Patience {
+    /// Of commands that wait for nobody to cancel them.
+    pub const COMMAND: Patience = Patience {
+        gate: Some(Duration::from_secs(60)),
+        stuck: Duration::from_secs(10),
+        collect: Duration::from_secs(30),
+    };
 }
 
 impl Default for Patience {
     fn default() -> Self {
         Self {
             gate: None,
-            collect: Duration::from_secs(30),
+            ..Self::COMMAND
         }
     }
 }
@@ -53,11 +65,24 @@ pub struct Worker {
     pub patience: Patience,
 }
 
+/// What an apply came to.
+struct Applied {
+    fingerprints: Vec<String>,
+    /// How it differs from the lab's own files, as a diff; `None` where it does not.
+    change: Option<String>,
+}
+
 /// An effect with the generation that asked for it.
 pub struct Job {
     pub generation: u64,
     pub cancel: CancellationToken,
     pub effect: Effect,
+}
+
+/// Which effect an answer belongs to.
+struct Asked {
+    generation: u64,
+    about: String,
 }
 
 impl Worker {
@@ -79,15 +104,18 @@ impl Worker {
         }
     }
 
-    fn answer(&self, generation: u64, message: Message) {
-        fault::point("after effect");
+    fn answer(&self, asked: &Asked, message: Message) {
+        fault::point("after effect", || asked.about.clone());
         // The driver is gone at the end of the session; nobody waits for the answer then.
-        let _ = self.messages.send((generation, message));
+        let _ = self.messages.send((asked.generation, message));
     }
 
     async fn work(&self, job: Job) {
-        let generation = job.generation;
-        fault::point("before effect");
+        let asked = Asked {
+            generation: job.generation,
+            about: fault::about_effect(&job.effect),
+        };
+        fault::point("before effect", || asked.about.clone());
         match job.effect {
             Effect::Apply {
                 lab,
@@ -95,14 +123,20 @@ impl Worker {
                 attempt,
                 manifests,
             } => {
-                let result = self.apply(&lab, &stage, attempt, &manifests).await;
-                self.answer(generation, Message::Applied { attempt, result });
+                let applied = self.apply(&lab, &stage, attempt, &manifests).await;
+                if let Ok(Applied { change, .. }) = &applied
+                    && let Some(diff) = change.clone()
+                {
+                    self.answer(&asked, Message::Changed { diff });
+                }
+                let result = applied.map(|applied| applied.fingerprints);
+                self.answer(&asked, Message::Applied { attempt, result });
             }
             Effect::Act {
                 action, attempt, ..
             } => {
                 let result = self.act(&action, attempt).await;
-                self.answer(generation, Message::Acted { action, result });
+                self.answer(&asked, Message::Acted { action, result });
             }
             Effect::OpenGate {
                 lab,
@@ -117,7 +151,7 @@ impl Worker {
                     attempt,
                     probe: None,
                 };
-                self.open_gate(generation, mode, &place).await;
+                self.open_gate(&asked, mode, &place).await;
             }
             Effect::Send {
                 lab,
@@ -139,7 +173,7 @@ impl Worker {
                     )
                     .await;
                 self.answer(
-                    generation,
+                    &asked,
                     Message::Sent {
                         probe: probe.name.clone(),
                         trace,
@@ -167,7 +201,7 @@ impl Worker {
                     .observer
                     .settled(expected, &lab, attempt, self.patience.collect)
                     .await;
-                self.answer(generation, Message::Collected { complete });
+                self.answer(&asked, Message::Collected { complete });
             }
             Effect::Review {
                 lab,
@@ -183,7 +217,7 @@ impl Worker {
                     probe: None,
                 };
                 let result = self.review(&place, &rights, &orders).await;
-                self.answer(generation, Message::Reviewed { result });
+                self.answer(&asked, Message::Reviewed { result });
             }
             Effect::Snapshot { lab, stage } => {
                 if let Err(error) = self.cluster.snapshot(&format!("{lab}-{stage}")).await {
@@ -198,13 +232,13 @@ impl Worker {
                     .await
                     .map_err(not_rewound);
                 self.observer.rewound();
-                self.answer(generation, Message::Rewound { result });
+                self.answer(&asked, Message::Rewound { result });
             }
             Effect::Reset { lab } => {
                 self.observer.rewound();
                 let result = self.reset(&lab).await;
                 self.observer.rewound();
-                self.answer(generation, Message::Rewound { result });
+                self.answer(&asked, Message::Rewound { result });
             }
             Effect::OpenWorkingCopy { manifest } => {
                 if let Err(error) = self.open_copy(&manifest) {
@@ -221,7 +255,7 @@ impl Worker {
         stage: &str,
         attempt: u32,
         files: &[String],
-    ) -> Result<Vec<String>, StepError> {
+    ) -> Result<Applied, StepError> {
         let mut manifests = Vec::new();
         let mut texts = Vec::new();
         for file in files {
@@ -240,6 +274,7 @@ impl Worker {
             }
             self.observer.hide(secrets);
             rename_dependencies(manifest, &suffix);
+            fault::point("between objects", || format!("{lab} {}", manifest.title()));
             let applied = self
                 .cluster
                 .apply(manifest)
@@ -251,6 +286,10 @@ impl Worker {
             tracing::info!(object = manifest.title(), change = ?applied.change, "applied");
             fingerprints.push(applied.fingerprint.to_string());
         }
+        match self.cluster.server_fingerprint().await {
+            Ok(server) => fingerprints.push(server.to_string()),
+            Err(error) => tracing::warn!(%error, "the cluster's version is not kept"),
+        }
         for file in files {
             let own: Vec<&Manifest> = manifests.iter().filter(|one| one.file == *file).collect();
             self.cluster
@@ -259,13 +298,19 @@ impl Worker {
                 .map_err(environment)?;
         }
         // Without the files that hold a Secret.
+        let mut change = String::new();
         for (file, text) in texts {
             if let Err(error) = self.copies.note_applied(file, &text) {
                 tracing::warn!(%error, "noting what was applied");
             }
+            let original = self.catalog.manifest(file).unwrap_or_default();
+            change.push_str(&applying::change(file, original, &text));
         }
         self.focus(lab, stage, attempt).await;
-        Ok(fingerprints)
+        Ok(Applied {
+            fingerprints,
+            change: (!change.is_empty()).then_some(change),
+        })
     }
 
     /// The working copy from the stage on that edits it, else the lab's own text.
@@ -312,20 +357,20 @@ impl Worker {
         });
     }
 
-    async fn open_gate(&self, generation: u64, mode: GateMode, place: &Place) {
+    async fn open_gate(&self, asked: &Asked, mode: GateMode, place: &Place) {
         let started = tokio::time::Instant::now();
         let mut last = GateReport::default();
+        let mut stuck = Stuck::default();
         loop {
-            let mut report = self.gate_report(mode).await;
+            let (mut report, hopeless) = self.gate_report(mode).await;
             gate::carry_since(&mut report, &last, Timestamp::now());
-            if self
+            let stayed = stuck.stayed(hopeless, self.patience.stuck);
+            let late = self
                 .patience
                 .gate
-                .is_some_and(|limit| started.elapsed() > limit)
-                && !report.open
-                && report.failed.is_none()
-            {
-                report.failed = Some(gate_timeout(&report));
+                .is_some_and(|limit| started.elapsed() > limit);
+            if !report.open && report.failed.is_none() {
+                report.failed = stayed.or_else(|| late.then(|| gate_timeout(&report)));
             }
             let ended = report.open || report.failed.is_some();
             if report.failed.is_some() {
@@ -334,7 +379,7 @@ impl Worker {
                 self.observer.note(seen).await;
             }
             if report != last {
-                self.answer(generation, Message::Gate(report.clone()));
+                self.answer(asked, Message::Gate(report.clone()));
                 last = report;
             }
             if ended {
@@ -344,10 +389,11 @@ impl Worker {
         }
     }
 
-    async fn gate_report(&self, mode: GateMode) -> GateReport {
+    /// The gate as it stands, and what of it will not change by itself.
+    async fn gate_report(&self, mode: GateMode) -> (GateReport, Option<StepError>) {
         match looking::look(&self.cluster, &self.observer, mode).await {
-            Ok(input) => gate::evaluate(&input),
-            Err(error) => gate::could_not_look(&error.to_string()),
+            Ok(input) => (gate::evaluate(&input), gate::stuck(&input)),
+            Err(error) => (gate::could_not_look(&error.to_string()), None),
         }
     }
 
@@ -369,12 +415,15 @@ impl Worker {
             .unwrap_or_default();
         let command = sending::command(&request, &url);
         self.observer.sent(trace, place.clone());
-        fault::point("before request");
-        match self
+        let about = format!("{} {} {}", place.lab, place.stage, probe.name);
+        fault::point("before request", || about.clone());
+        let answered = self
             .cluster
             .send(sending::WEBHOOK_SERVICE, sending::WEBHOOK_PORT, &request)
-            .await
-        {
+            .await;
+        // The request was made, and nothing of its answer is on disk.
+        fault::point("after request", || about);
+        match answered {
             Ok(response) => {
                 self.observer.answered(facts::answer(
                     &place,
@@ -457,6 +506,27 @@ impl Worker {
             .rewind_if_there(&format!("{lab}-0"))
             .await
             .map_err(environment)
+    }
+}
+
+/// Since when the same thing keeps the gate shut that will not change by itself.
+#[derive(Default)]
+struct Stuck(Option<(StepError, tokio::time::Instant)>);
+
+impl Stuck {
+    /// The error, once it was there at every look for so long.
+    fn stayed(&mut self, hopeless: Option<StepError>, patience: Duration) -> Option<StepError> {
+        let Some(error) = hopeless else {
+            self.0 = None;
+            return None;
+        };
+        let now = tokio::time::Instant::now();
+        let since = match &self.0 {
+            Some((before, since)) if before.reason == error.reason => *since,
+            _ => now,
+        };
+        self.0 = Some((error.clone(), since));
+        (now.duration_since(since) >= patience).then_some(error)
     }
 }
 

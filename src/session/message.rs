@@ -33,6 +33,8 @@ pub enum Message {
     /// Stop waiting for what runs now.
     Cancel,
 
+    /// What is being applied differs from the lab's own files, as a diff; [`Message::Applied`] follows.
+    Changed { diff: String },
     /// Apply ended.
     Applied {
         attempt: u32,

@@ -24,5 +24,5 @@ pub use footer::{Footer, Wait};
 pub use message::{Context, Effect, Message, NO_SNAPSHOT, Reconcile};
 pub use progress::{LabProgress, OpenReason, ProbeSend, StageFailure, StageRun};
 pub use reset_plan::ResetPlan;
-pub use state::{StagePhase, State, Step};
+pub use state::{APPLIED, StagePhase, State, Step};
 pub use view::{LabStanding, PredictionScore, uses_working_copy};

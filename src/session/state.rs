@@ -72,6 +72,9 @@ pub enum StagePhase {
     },
 }
 
+/// Topic of the notes that hold what the learner had changed in what was applied.
+pub const APPLIED: &str = "applied";
+
 /// Everything the screen shows and the checkpoint keeps.
 #[derive(Clone, Debug, Default)]
 pub struct State {
@@ -96,9 +99,13 @@ pub struct State {
     /// What may have been sent before a restart is being looked up.
     pub(super) looking: bool,
     pub(super) notice: Option<String>,
+    /// What was found damaged or otherwise when the session was taken up.
+    pub(super) found: Vec<String>,
     pub(super) finished: bool,
     /// Seeds of labs that are not there now, from the checkpoint.
     pub(super) seeds: BTreeMap<String, u32>,
+    /// What this session adds to the numbers of attempts in order ids; nothing where the cluster is its own.
+    pub(super) tag: Option<String>,
     pub(super) now: Timestamp,
 }
 
@@ -115,6 +122,11 @@ impl State {
         state
     }
 
+    /// Says what this session adds to the numbers of attempts in order ids, on a cluster that others use, too.
+    pub fn set_tag(&mut self, tag: Option<&str>) {
+        self.tag = tag.map(str::to_owned);
+    }
+
     /// Takes one message, and answers what is to be done about it, in order.
     pub fn update(&mut self, message: Message, context: &Context) -> Vec<Effect> {
         self.now = self.now.max(context.now);
@@ -123,6 +135,7 @@ impl State {
             Message::Tick(now) => self.now = self.now.max(now),
             Message::Facts(facts) => self.take_facts(facts),
             Message::Gate(report) => self.on_gate(report, context, &mut out),
+            Message::Changed { diff } => self.note(APPLIED, diff, &mut out),
             Message::Applied { attempt, result } => {
                 self.on_applied(attempt, result, context, &mut out);
             }
@@ -139,6 +152,7 @@ impl State {
             Message::Drift(lines) => self.drift = lines,
             learner => {
                 self.notice = None;
+                self.found.clear();
                 if !self.labs.is_empty() {
                     self.on_learner(learner, context, &mut out);
                 }
@@ -406,8 +420,9 @@ impl State {
         match choice {
             Reconcile::Adopt => {
                 self.phase = self.phase_but_reapplying();
-                let text = std::mem::take(&mut self.drift).join("; ");
-                self.note("adopted", text, out);
+                let drift = std::mem::take(&mut self.drift);
+                self.here_mut().forget_fingerprints(&drift);
+                self.note("adopted", drift.join("; "), out);
                 out.push(Effect::Checkpoint);
             }
             Reconcile::Reapply => {

@@ -149,6 +149,44 @@ async fn half_requests_hold_nobody_up() {
     drop(held);
 }
 
+/// What a client does not read is not kept for it: a watch over TLS that stalls is ended once more waits than is allowed,
+/// and others see and write on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_reads_nothing_is_cut_off() {
+    use tokio::io::AsyncReadExt as _;
+    let lab = Lab::over(Transport::Tls).await;
+    let token = lab.admin_token();
+    let mut stalled = tls(&lab).await;
+    let head = format!(
+        "GET {MAPS}?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+    );
+    stalled.write_all(head.as_bytes()).await.unwrap();
+    let mut begun = [0; 12];
+    stalled.read_exact(&mut begun).await.unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200");
+    let large = "x".repeat(800_000);
+    let mut sent = 0;
+    for number in 0..60 {
+        let mut body = map(&format!("large-{number}"));
+        body["data"] = json!({"k": large});
+        // It is told of the object twice.
+        sent += body.to_string().len();
+        create(&lab, MAPS, body).await;
+        let path = format!("{MAPS}/large-{number}");
+        assert_eq!(
+            send(&lab, "DELETE", &path, "application/json", "").await.0,
+            200
+        );
+    }
+    // It reads again, and finds the end of its watch, not all that it missed. An idle connection may stay open.
+    let (mut read, mut buffer) = (0, vec![0; 1 << 16]);
+    let pause = Duration::from_secs(2);
+    while let Ok(Ok(length @ 1..)) = tokio::time::timeout(pause, stalled.read(&mut buffer)).await {
+        read += length;
+    }
+    assert!(read > 0 && read < sent, "{read} of {sent} bytes");
+}
+
 /// Gives a user of the same name these rules in the namespace `lab`.
 async fn grant(lab: &Lab, user: &str, rules: Value) -> String {
     create(

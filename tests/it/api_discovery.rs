@@ -5,7 +5,28 @@ use http::Request;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::api_support::{Lab, answer, send};
+use crate::api_support::{Lab, answer, over_both_transports, send};
+
+over_both_transports!(a_client_discovers_either_way);
+
+/// Group by group, as older clients do, and in one answer.
+async fn a_client_discovers_either_way(lab: Lab) {
+    for aggregated in [false, true] {
+        let discovery = kube::Discovery::new(lab.admin());
+        let found = match aggregated {
+            false => lab.soon(discovery.run()).await,
+            true => lab.soon(discovery.run_aggregated()).await,
+        };
+        let found = found.unwrap();
+        let group = found.get("argoproj.io").unwrap();
+        let (resource, can) = group.recommended_kind("Sensor").unwrap();
+        assert_eq!(resource.plural, "sensors");
+        assert!(can.supports_operation(kube::discovery::verbs::WATCH));
+        let core = found.get("").unwrap();
+        let (_, pods) = core.recommended_kind("Pod").unwrap();
+        assert!(pods.supports_operation(kube::discovery::verbs::DELETE_COLLECTION));
+    }
+}
 
 fn golden(name: &str) -> Value {
     let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));

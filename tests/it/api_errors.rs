@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::api_support::{Lab, answer, create};
 
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-errors.jsonl");
+pub const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-errors.jsonl");
 
 /// What was in the cluster when the answers were recorded.
-async fn prepare(lab: &Lab) {
+pub async fn prepare(lab: &Lab) {
     create(
         lab,
         "/api/v1/namespaces/lab/serviceaccounts",
@@ -26,7 +26,7 @@ async fn prepare(lab: &Lab) {
     .await;
 }
 
-fn token(server: &ApiServer, caller: &Value) -> Option<String> {
+pub fn token(server: &ApiServer, caller: &Value) -> Option<String> {
     match caller.as_str() {
         None => None,
         Some("cluster admin") => Some(server.user_token("admin", &["system:masters"])),

@@ -7,7 +7,7 @@ use crate::api_support::{Lab, create, send};
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/patches.jsonl");
 
 /// Takes away what differs from cluster to cluster.
-fn bare(value: &Value) -> Value {
+pub fn bare(value: &Value) -> Value {
     let mut value = value.clone();
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         for key in [
@@ -71,7 +71,7 @@ async fn patch_line(lab: &Lab, line: &Value, wrong: &mut Vec<String>) {
     remove(lab, &path).await;
 }
 
-async fn remove(lab: &Lab, path: &str) {
+pub async fn remove(lab: &Lab, path: &str) {
     send(
         lab,
         "PATCH",
@@ -113,7 +113,7 @@ async fn apply_line(lab: &Lab, line: &Value, wrong: &mut Vec<String>) {
 }
 
 /// The recorded lines, those with `steps` (applies) or those without (patches).
-fn lines(applies: bool) -> Vec<Value> {
+pub fn lines(applies: bool) -> Vec<Value> {
     let golden = std::fs::read_to_string(GOLDEN).unwrap();
     let lines = golden
         .lines()

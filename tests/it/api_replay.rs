@@ -3,6 +3,8 @@
 //! What each asks for is taken from their sources (argo 4.1, k9s on client-go 0.35).
 
 use axum::body::Body;
+use eventlab::embedded::api::logs::{LogError, LogRequest, LogStream, PodLogs};
+use futures::future::BoxFuture;
 use http::Request;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -33,6 +35,17 @@ impl Client<'_> {
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (code, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// Sends JSON, and answers the object of a success.
+    async fn write(&self, method: &str, path: &str, media_type: &str, body: &Value) -> Value {
+        let request = Request::builder().method(method).uri(path);
+        let request = request
+            .header("Content-Type", media_type)
+            .header("Accept", JSON);
+        let (code, text) = self.send(request, body.to_string()).await;
+        assert!(code == 200 || code == 201, "{method} {path}: {code} {text}");
+        serde_json::from_str(&text).unwrap()
     }
 
     async fn get(&self, path: &str, accept: &str) -> Value {
@@ -251,8 +264,9 @@ async fn the_argo_command_line_reads_logs_by_pods() {
         lab: &lab,
         token: lab.admin_token(),
     };
+    lab.server.set_pod_logs(std::sync::Arc::new(Echo));
     let pod = json!({"metadata": {"name": "w-1", "labels": {"workflows.argoproj.io/workflow": "w"}},
-        "spec": {"containers": [{"name": "main", "image": "eventlab:dev"}]}});
+        "spec": {"nodeName": "eventlab", "containers": [{"name": "main", "image": "eventlab:dev"}]}});
     create(&lab, "/api/v1/namespaces/lab/pods", pod).await;
     argo_begins(&client).await;
     let selector = "labelSelector=workflows.argoproj.io%2Fworkflow%3Dw";
@@ -272,6 +286,227 @@ async fn the_argo_command_line_reads_logs_by_pods() {
             .len(),
         1
     );
+    // Each line must begin with a time and a space.
+    let log = "/api/v1/namespaces/lab/pods/w-1/log?container=main&follow=true&timestamps=true";
+    let (code, text) = client
+        .send(Request::get(log).header("Accept", JSON), Body::empty())
+        .await;
+    assert_eq!(
+        (code, text.as_str()),
+        (200, "2026-01-02T03:04:05Z container=main follow=true\n")
+    );
+}
+
+/// Says what it was asked for.
+struct Echo;
+
+impl PodLogs for Echo {
+    fn open(&self, request: LogRequest) -> BoxFuture<'_, Result<LogStream, LogError>> {
+        let options = request.options;
+        let mut line = format!("container={} follow={}", request.container, options.follow);
+        if options.timestamps {
+            line.insert_str(0, "2026-01-02T03:04:05Z ");
+        }
+        if let Some(lines) = options.tail_lines {
+            line.push_str(&format!(" tail={lines}"));
+        }
+        line.push('\n');
+        let line = futures::stream::iter([Ok(axum::body::Bytes::from(line))]);
+        Box::pin(async { Ok(Box::pin(line) as LogStream) })
+    }
+}
+
+#[tokio::test]
+async fn the_argo_command_line_ends_suspends_and_submits_again() {
+    let lab = Lab::new().await;
+    let client = Client {
+        lab: &lab,
+        token: lab.admin_token(),
+    };
+    workflow(&lab, "w", "Running").await;
+    let one = format!("{WORKFLOWS}/w");
+    let merge = "application/merge-patch+json";
+
+    // argo terminate: two reads, a patch with who did it, a read
+    client.get(&one, JSON).await;
+    client.get(&one, JSON).await;
+    let patch = json!({"metadata": {"labels": {"workflows.argoproj.io/actor": "admin"}}, "spec": {"shutdown": "Terminate"}});
+    client.write("PATCH", &one, merge, &patch).await;
+    assert_eq!(
+        client.get(&one, JSON).await["spec"]["shutdown"],
+        "Terminate"
+    );
+
+    // argo suspend, node set, resume: the whole object with its status, by the main URL
+    let mut whole = client.get(&one, JSON).await;
+    whole["spec"]["suspend"] = true.into();
+    let mut whole = client.write("PUT", &one, JSON, &whole).await;
+    whole["status"]["nodes"]["w"]["outputs"] = json!({"parameters": [{"name": "x", "value": "1"}]});
+    let put = client.write("PUT", &one, JSON, &whole).await;
+    assert_eq!(
+        put["status"]["nodes"]["w"]["outputs"]["parameters"][0]["value"],
+        "1"
+    );
+
+    // argo resubmit: a read, and a new object under a name made from the old one's
+    let old = client.get(&one, JSON).await;
+    let again = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+        "metadata": {"generateName": "w-", "labels": {"workflows.argoproj.io/resubmitted-from-workflow": "w"}},
+        "spec": old["spec"]});
+    let made = client.write("POST", WORKFLOWS, JSON, &again).await;
+    assert!(made["metadata"]["name"].as_str().unwrap().starts_with("w-"));
+
+    // argo get @latest: everything, the youngest taken
+    let list = client.get(WORKFLOWS, JSON).await;
+    let created = |item: &Value| {
+        item["metadata"]["creationTimestamp"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    assert!(
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|item| created(item).is_some())
+    );
+
+    // argo get of what is not there: the refusal, after one question
+    let request = Request::get(format!("{WORKFLOWS}/ghost")).header("Accept", JSON);
+    let (code, text) = client.send(request, Body::empty()).await;
+    assert!(
+        code == 404 && text.contains("workflows.argoproj.io \\\"ghost\\\" not found"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn the_argo_command_line_keeps_templates() {
+    let lab = Lab::new().await;
+    let client = Client {
+        lab: &lab,
+        token: lab.admin_token(),
+    };
+    argo_begins(&client).await;
+    let argo = "/apis/argoproj.io/v1alpha1";
+    for (kind, folder) in [
+        (
+            "WorkflowTemplate",
+            format!("{argo}/namespaces/lab/workflowtemplates"),
+        ),
+        (
+            "CronWorkflow",
+            format!("{argo}/namespaces/lab/cronworkflows"),
+        ),
+        (
+            "ClusterWorkflowTemplate",
+            format!("{argo}/clusterworkflowtemplates"),
+        ),
+    ] {
+        let resource = folder.rsplit('/').next().unwrap();
+        let namespace = if folder.contains("/lab/") { "lab" } else { "" };
+        for verb in ["list", "get", "create", "update", "delete"] {
+            let asked = Asked {
+                namespace,
+                verb,
+                group: "argoproj.io",
+                resource,
+                ..Asked::default()
+            };
+            assert!(client.may(asked).await, "{verb} {resource}");
+        }
+        let body = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": {"name": "t"},
+            "spec": {"entrypoint": "main"}});
+        client.write("POST", &folder, JSON, &body).await;
+        let mut read = client.get(&format!("{folder}/t"), JSON).await;
+        read["spec"]["entrypoint"] = "other".into();
+        client
+            .write("PUT", &format!("{folder}/t"), JSON, &read)
+            .await;
+        let list = client.get(&folder, JSON).await;
+        assert_eq!(list["kind"], format!("{kind}List"));
+        assert_eq!(list["items"][0]["spec"]["entrypoint"], "other");
+        let delete = Request::delete(format!("{folder}/t")).header("Content-Type", JSON);
+        let (code, text) = client
+            .send(delete, r#"{"propagationPolicy":"Background"}"#)
+            .await;
+        assert_eq!(code, 200, "{text}");
+    }
+    // argo submit --from wftmpl/process-order
+    let from = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"generateName": "process-order-"},
+        "spec": {"workflowTemplateRef": {"name": "process-order"}}});
+    client.write("POST", WORKFLOWS, JSON, &from).await;
+}
+
+#[tokio::test]
+async fn k9s_acts_on_what_it_shows() {
+    let lab = Lab::new().await;
+    lab.server.set_pod_logs(std::sync::Arc::new(Echo));
+    let client = Client {
+        lab: &lab,
+        token: lab.admin_token(),
+    };
+    let pod = json!({"metadata": {"name": "p", "labels": {"app": "web"}},
+        "spec": {"nodeName": "eventlab", "containers": [{"name": "main", "image": "eventlab:dev"}]}});
+    create(&lab, "/api/v1/namespaces/lab/pods", pod).await;
+    let labels = json!({"app": "web"});
+    let deployment = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "eventlab:dev"}]}}}});
+    let deployments = "/apis/apps/v1/namespaces/lab/deployments";
+    create(&lab, deployments, deployment).await;
+
+    let log = "/api/v1/namespaces/lab/pods/p/log?container=main&follow=true&sinceSeconds=60&tailLines=100&timestamps=true";
+    let (code, text) = client
+        .send(Request::get(log).header("Accept", TYPED), Body::empty())
+        .await;
+    assert_eq!(
+        (code, text.as_str()),
+        (
+            200,
+            "2026-01-02T03:04:05Z container=main follow=true tail=100\n"
+        )
+    );
+    // Scaling by its subresource, restarting by a patch of the template.
+    let scale = format!("{deployments}/web/scale");
+    let mut now = client.get(&scale, TYPED).await;
+    now["spec"]["replicas"] = 3.into();
+    assert_eq!(
+        client.write("PUT", &scale, JSON, &now).await["spec"]["replicas"],
+        3
+    );
+    let stamp = "kubectl.kubernetes.io/restartedAt";
+    let patch = json!({"spec": {"template": {"metadata": {"annotations": {stamp: "2026-01-02T03:04:05Z"}}}}});
+    let patched = client
+        .write(
+            "PATCH",
+            &format!("{deployments}/web"),
+            "application/strategic-merge-patch+json",
+            &patch,
+        )
+        .await;
+    assert_eq!(
+        patched["spec"]["template"]["metadata"]["annotations"][stamp],
+        "2026-01-02T03:04:05Z"
+    );
+    // The port-forward's question, for a client that has one of the two rights.
+    for verb in ["get", "create"] {
+        let asked = Asked {
+            namespace: "lab",
+            verb,
+            resource: "pods",
+            subresource: "portforward",
+            ..Asked::default()
+        };
+        assert!(client.may(asked).await, "{verb}");
+    }
+    let delete = Request::delete("/api/v1/namespaces/lab/pods/p").header("Content-Type", JSON);
+    let (code, text) = client
+        .send(delete, r#"{"propagationPolicy":"Background"}"#)
+        .await;
+    assert_eq!(code, 200, "{text}");
+    // The views of kinds that a small cluster lacks are told so by discovery, not by an error.
+    let groups = client.get("/apis", JSON).await;
+    assert!(!groups.to_string().contains("metrics.k8s.io"));
 }
 
 /// A list as client-go's informers ask for it now: what is there, a bookmark, then what comes.

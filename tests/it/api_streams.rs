@@ -255,7 +255,19 @@ async fn what_cannot_be_upgraded_is_told() {
             "unable to parse \"x\" as a port",
         ),
         ("p/portforward?ports=80", 400, "Upgrade request required"),
-        ("p/attach", 400, "attach is not offered"),
+        (
+            "p/attach",
+            400,
+            "you must specify at least 1 of stdin, stdout, stderr",
+        ),
+        ("free/attach?stdout=1", 400, "does not have a host assigned"),
+        ("ghost/attach?stdout=1", 404, "pods \"ghost\" not found"),
+        ("p/attach?stdout=1", 400, "Upgrade request required"),
+        (
+            "p/ephemeralcontainers",
+            400,
+            "eventlab: no container can be added to a pod here",
+        ),
     ] {
         let path = format!("/api/v1/namespaces/lab/pods/{path}");
         let (got, answer) = send(&cluster.lab, "GET", &path, "application/json", "").await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api_support::{Lab, answer, send};
 
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tables.jsonl");
+pub const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tables.jsonl");
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
 async fn table(lab: &Lab, path: &str) -> Value {
@@ -23,7 +23,7 @@ async fn table(lab: &Lab, path: &str) -> Value {
 }
 
 /// Puts the recorded object into the cluster; what only a controller writes goes through the status URL.
-async fn store(lab: &Lab, collection: &str, object: &Value) {
+pub async fn store(lab: &Lab, collection: &str, object: &Value) {
     let name = object["metadata"]["name"].as_str().unwrap();
     let mut new = object.clone();
     new["metadata"]

@@ -144,6 +144,36 @@ async fn without_the_right_to_patch_the_result_stays_incomplete() {
     );
 }
 
+/// Any set of verbs without both of the two ends in 64, after the work, and names the one that is missing.
+#[tokio::test]
+async fn nothing_but_create_and_patch_together_is_enough() {
+    for (verbs, missing) in [
+        (&[][..], Some("create")),
+        (
+            &["get", "list", "watch", "update", "delete"][..],
+            Some("create"),
+        ),
+        (&["patch", "update"][..], Some("create")),
+        (&["create", "update", "get"][..], Some("patch")),
+        (&["create", "patch"][..], None),
+        (&["*"][..], None),
+    ] {
+        let world = World::new(verbs).await;
+        let pod = world.pod(executor::wait).start();
+        world.main_ends(0);
+        let code = pod.exit().await;
+        let said = pod.termination.get();
+        match missing {
+            None => assert_eq!(code, 0, "{verbs:?}: {said}"),
+            Some(verb) => {
+                assert_eq!(code, 64, "{verbs:?}");
+                let wanted = format!("cannot {verb} resource \"workflowtaskresults\"");
+                assert!(said.contains(&wanted), "{verbs:?}: {said}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_result_that_is_there_already_is_completed() {
     let world = World::new(&["create", "patch"]).await;

@@ -132,11 +132,16 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Starts a session at the lab's stage.
+    /// Starts a session at the stage of [`LAB`].
     pub async fn start() -> Rig {
+        Rig::with(LAB).await
+    }
+
+    /// Starts a session at the first stage of a lab named `rig`.
+    pub async fn with(lab: &str) -> Rig {
         let state = tempfile::tempdir().unwrap();
         let labs = tempfile::tempdir().unwrap();
-        std::fs::write(labs.path().join("rig.yaml"), LAB).unwrap();
+        std::fs::write(labs.path().join("rig.yaml"), lab).unwrap();
         let config = EmbeddedConfig {
             state_dir: state.path().to_owned(),
             program: PathBuf::from(env!("CARGO_BIN_EXE_eventlab")),
@@ -158,6 +163,7 @@ impl Rig {
         let catalog = Arc::new(Catalog::folder(labs.path()).unwrap());
         let patience = Patience {
             gate: Some(Duration::from_secs(40)),
+            stuck: Duration::from_secs(1),
             collect: Duration::from_secs(20),
         };
         let driver = Driver::start(opened, seen, catalog, patience)
@@ -188,10 +194,15 @@ impl Rig {
         self.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// Replaces the working copy.
+    /// Replaces the working copy of [`MANIFEST`].
     pub fn edit(&mut self, text: &str) {
-        self.driver.write_copy(MANIFEST, text).unwrap();
-        let manifest = MANIFEST.to_owned();
+        self.edit_file(MANIFEST, text);
+    }
+
+    /// Replaces a working copy.
+    pub fn edit_file(&mut self, file: &str, text: &str) {
+        self.driver.write_copy(file, text).unwrap();
+        let manifest = file.to_owned();
         self.driver.tell(Message::Edited { manifest }).unwrap();
     }
 

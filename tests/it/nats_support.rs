@@ -172,3 +172,52 @@ impl Drop for NatsServer {
         self.kill();
     }
 }
+
+/// A line to a server on which everything takes its time, each way.
+pub struct SlowLine {
+    pub port: u16,
+}
+
+impl SlowLine {
+    /// To a port on this machine. It lasts as long as the process.
+    pub fn to(server: u16, delay: Duration) -> SlowLine {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = std::net::TcpStream::connect(("127.0.0.1", server)) else {
+                    continue;
+                };
+                let (back, forth) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                std::thread::spawn(move || delayed(client, server, delay));
+                std::thread::spawn(move || delayed(back, forth, delay));
+            }
+        });
+        SlowLine { port }
+    }
+}
+
+/// Hands on what comes, each piece so much later than it came.
+fn delayed(mut from: std::net::TcpStream, mut to: std::net::TcpStream, delay: Duration) {
+    use std::io::{Read as _, Write as _};
+    let (sender, pieces) = std::sync::mpsc::channel::<(Instant, Vec<u8>)>();
+    std::thread::spawn(move || {
+        for (came, piece) in pieces {
+            std::thread::sleep((came + delay).saturating_duration_since(Instant::now()));
+            if to.write_all(&piece).is_err() {
+                break;
+            }
+        }
+        // The other side may have ended it.
+        let _ = to.shutdown(std::net::Shutdown::Both);
+    });
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        if sender
+            .send((Instant::now(), buffer[..length].to_vec()))
+            .is_err()
+        {
+            return;
+        }
+    }
+}

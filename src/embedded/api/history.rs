@@ -66,7 +66,8 @@ impl Event {
             .clone()
     }
 
-    fn weight(&self) -> usize {
+    /// What it holds in memory (bytes).
+    pub(super) fn weight(&self) -> usize {
         self.object.json.len()
             + self
                 .previous

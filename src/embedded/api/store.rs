@@ -5,6 +5,7 @@
 
 mod database;
 mod object;
+mod queue;
 mod watchers;
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,6 +21,7 @@ use super::selectors::Selector;
 use database::Database;
 pub use database::{DatabaseError, OpenError};
 pub use object::{Place, Stored};
+pub use queue::Taken;
 pub use watchers::{Interest, Notice, Subscription};
 
 /// Why a write did not happen.
@@ -302,13 +304,13 @@ impl Store {
             .buckets
             .entry(interest.bucket.as_str().into())
             .or_default();
-        let receiver = bucket.watchers.add(interest.clone());
+        let notices = bucket.watchers.add(interest.clone());
         Ok(Subscription {
             interest,
             present,
             missed,
             rv: counter,
-            receiver,
+            notices,
         })
     }
 

@@ -12,14 +12,15 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use super::history::{Change, Event, event_line};
 use super::represent::Shape;
 use super::status::Failure;
-use super::store::{Expired, Notice, Store, Stored, Subscription};
+use super::store::{Expired, Notice, Store, Stored, Subscription, Taken};
 
 /// How long a watch lasts that names no end, as kube-apiserver's `min-request-timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 /// How often a bookmark is sent.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// Lines that go into one chunk at most.
+/// Lines of the beginning that go into one chunk at most, and what they may weigh (bytes) if they are more than one.
 const BATCH: usize = 64;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// What the client asked about the stream itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,34 +98,33 @@ impl Watch {
             return Some(self.bookmark(self.sent, true));
         }
         loop {
-            let mut notices = Vec::with_capacity(4);
             tokio::select! {
                 biased;
-                count = self.subscription.receiver.recv_many(&mut notices, BATCH) => {
-                    if count == 0 {
-                        return None;
-                    }
-                    let chunk = self.lines(&notices);
+                notices = self.subscription.notices.next() => {
+                    let chunk = self.lines(&notices?);
                     if !chunk.is_empty() {
                         return Some(chunk);
                     }
                 }
                 () = sleep_until(self.end) => return None,
-                _ = self.bookmarks.tick(), if self.options.bookmarks => return Some(self.regular_bookmark()),
+                _ = self.bookmarks.tick(), if self.options.bookmarks => return self.regular_bookmark(),
             }
         }
     }
 
     /// What was there at the beginning, then what was missed.
     fn backlog(&mut self) -> Option<Bytes> {
-        let mut lines = Vec::new();
-        for stored in self.present.by_ref().take(BATCH) {
-            lines.push(self.shape.event(Change::Added.as_str(), &stored));
-        }
-        if lines.is_empty() {
-            for event in self.missed.by_ref().take(BATCH) {
-                lines.extend(event_lines(&self.subscription, &self.shape, &event));
-            }
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        while lines.len() < BATCH && bytes < BATCH_BYTES {
+            let line = match self.present.next() {
+                Some(stored) => Some(self.shape.event(Change::Added.as_str(), &stored)),
+                None => match self.missed.next() {
+                    Some(event) => event_lines(&self.subscription, &self.shape, &event),
+                    None => break,
+                },
+            };
+            bytes += line.as_ref().map_or(0, Bytes::len);
+            lines.extend(line);
         }
         (!lines.is_empty()).then(|| join(lines))
     }
@@ -150,19 +150,24 @@ impl Watch {
         join(lines)
     }
 
-    /// All events up to the counter are in the channel already, so they go out before the bookmark.
-    fn regular_bookmark(&mut self) -> Bytes {
+    /// All events up to the counter wait already, so they go out before the bookmark. There is none for a watcher that
+    /// was ended meanwhile: it has not been told everything.
+    fn regular_bookmark(&mut self) -> Option<Bytes> {
         let counter = self.store.counter();
-        let mut notices = Vec::new();
-        while let Ok(notice) = self.subscription.receiver.try_recv() {
-            notices.push(notice);
+        let mut all = Vec::new();
+        loop {
+            match self.subscription.notices.take() {
+                Taken::Over => return None,
+                Taken::Some(batch) if batch.is_empty() => break,
+                Taken::Some(batch) => all.push(self.lines(&batch)),
+            }
+            if self.ended {
+                return Some(join(all));
+            }
         }
-        let lines = self.lines(&notices);
         self.sent = self.sent.max(counter);
-        if self.ended {
-            return lines;
-        }
-        join(vec![lines, self.bookmark(self.sent, false)])
+        all.push(self.bookmark(self.sent, false));
+        Some(join(all))
     }
 
     fn bookmark(&self, rv: u64, end_of_initial: bool) -> Bytes {

@@ -111,6 +111,18 @@ impl NodeConfig {
     }
 }
 
+/// The program that workload pods run: this one, also after its file was replaced.
+///
+/// # Errors
+/// The system does not tell this program's file.
+pub fn own_program() -> std::io::Result<PathBuf> {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() {
+        return Ok(own);
+    }
+    std::env::current_exe()
+}
+
 /// Why the node did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {

@@ -3,10 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Steps for one event: instructions of the script and of pattern matching.
 const STEPS: i64 = 10_000_000;
-/// Time for one event, for what steps do not see, such as copying long texts.
-const TIME: Duration = Duration::from_secs(2);
+/// Time for one event, for what steps do not see, such as copying long texts. After so long by the clock on the wall the
+/// script gets as much of its thread's own time once more: on a machine with other work to do it may not have run at all.
+const TIME: Duration = Duration::from_secs(1);
 /// Longest text that a library function may build, in bytes.
 pub(in crate::sensor) const MAX_TEXT: usize = 4 << 20;
 /// Callbacks of `gsub` inside one another.
@@ -16,12 +19,30 @@ const MAX_CALLBACKS: usize = 16;
 pub(in crate::sensor) const STOPPED: &str =
     "script stopped: one event took too many steps; do less work per event";
 
+const NOT_YET: u64 = u64::MAX;
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NOT_YET - 1)
+}
+
+/// Time that this thread has worked so far, in nanoseconds.
+fn thread_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let (seconds, rest) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    seconds
+        .unwrap_or_default()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(rest.unwrap_or_default())
+}
+
 /// Counts down what is left for the event at hand.
 #[derive(Debug)]
 pub(in crate::sensor) struct Budget {
     origin: Instant,
     /// Nanoseconds after `origin`.
     deadline: AtomicU64,
+    /// Nanoseconds of the thread's own time; `NOT_YET` before the deadline has passed.
+    own_deadline: AtomicU64,
     steps: AtomicI64,
     exhausted: AtomicBool,
     callbacks: AtomicUsize,
@@ -32,6 +53,7 @@ impl Budget {
         Self {
             origin: Instant::now(),
             deadline: AtomicU64::new(0),
+            own_deadline: AtomicU64::new(NOT_YET),
             steps: AtomicI64::new(0),
             exhausted: AtomicBool::new(true),
             callbacks: AtomicUsize::new(0),
@@ -40,9 +62,9 @@ impl Budget {
 
     /// Starts anew for the next event.
     pub fn start(&self) {
-        let deadline = self.origin.elapsed() + TIME;
-        let nanos = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
-        self.deadline.store(nanos, Ordering::Relaxed);
+        let deadline = nanoseconds(self.origin.elapsed() + TIME);
+        self.deadline.store(deadline, Ordering::Relaxed);
+        self.own_deadline.store(NOT_YET, Ordering::Relaxed);
         self.steps.store(STEPS, Ordering::Relaxed);
         self.callbacks.store(0, Ordering::Relaxed);
         self.exhausted.store(false, Ordering::Relaxed);
@@ -60,14 +82,28 @@ impl Budget {
             .steps
             .fetch_sub(steps, Ordering::Relaxed)
             .saturating_sub(steps);
-        let now = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        if left < 0 || now > self.deadline.load(Ordering::Relaxed) {
+        let now = nanoseconds(self.origin.elapsed());
+        let late = now > self.deadline.load(Ordering::Relaxed) && self.has_worked_too_long();
+        if left < 0 || late {
             self.exhausted.store(true, Ordering::Relaxed);
         }
         if self.exhausted() {
             return Err(mlua::Error::runtime(STOPPED));
         }
         Ok(())
+    }
+
+    /// Whether the thread has worked for [`TIME`] since the deadline was first seen to have passed.
+    fn has_worked_too_long(&self) -> bool {
+        let now = thread_time();
+        match self.own_deadline.load(Ordering::Relaxed) {
+            NOT_YET => {
+                let deadline = now.saturating_add(nanoseconds(TIME));
+                self.own_deadline.store(deadline, Ordering::Relaxed);
+                false
+            }
+            deadline => now > deadline,
+        }
     }
 
     /// Takes the steps for handling a text of that many bytes.
@@ -84,5 +120,34 @@ impl Budget {
         let result = run();
         self.callbacks.fetch_sub(1, Ordering::Relaxed);
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that had to wait for others has used up nothing.
+    #[test]
+    fn only_time_that_the_thread_worked_counts() {
+        let budget = Budget::new();
+        budget.start();
+        budget.deadline.store(0, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(budget.charge(1).is_ok());
+        assert!(budget.charge(1).is_ok());
+        budget.own_deadline.store(0, Ordering::Relaxed);
+        assert!(budget.charge(1).is_err());
+        assert!(budget.exhausted());
+        budget.start();
+        assert!(budget.charge(1).is_ok(), "the next event starts anew");
+    }
+
+    #[test]
+    fn steps_are_counted_whatever_the_clock_says() {
+        let budget = Budget::new();
+        budget.start();
+        assert!(budget.charge(usize::try_from(STEPS).unwrap()).is_ok());
+        assert!(budget.charge(1).is_err());
     }
 }

@@ -9,9 +9,10 @@ use ratatui::widgets::Paragraph;
 use super::heading;
 use crate::evidence::{Layer, Outcome};
 use crate::lab::Stage;
-use crate::session::{StagePhase, State};
+use crate::session::{PredictionScore, StagePhase, State};
 use crate::tui::app::{App, Area};
 use crate::tui::markdown;
+use crate::tui::panes;
 
 /// Draws the lines that are in view; the last row says how many are below.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -150,10 +151,34 @@ fn debrief(stage: &Stage, width: u16) -> String {
     )
 }
 
+/// Equal lines as one, with how many they were: fifty copies of a probe can all have the same fate.
+fn alike_once(lines: Vec<String>) -> Vec<String> {
+    let mut counted: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        match counted.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((line, 1)),
+        }
+    }
+    counted
+        .into_iter()
+        .map(|(line, count)| match count {
+            1 => line,
+            _ => format!("{line} ({count} times)"),
+        })
+        .collect()
+}
+
 /// What failed, what is unproven, which layer stopped what: in words, above everything else.
 fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     let theme = app.theme;
     let mut texts: Vec<(String, Style)> = Vec::new();
+    texts.extend(
+        state
+            .found()
+            .iter()
+            .map(|text| (text.clone(), theme.strong())),
+    );
     match state.phase() {
         StagePhase::Failed { failures } => texts.extend(failures.iter().map(|failure| {
             (
@@ -175,17 +200,30 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
         StagePhase::Passed => {
             texts.push(("passed".to_owned(), theme.outcome(Outcome::Proven).1));
         }
+        StagePhase::Interrupted { .. } if app.read_only => {
+            texts.push((
+                "it was under way, or interrupted".to_owned(),
+                theme.strong(),
+            ));
+        }
         StagePhase::Interrupted { .. } => texts.push((
             "interrupted; Enter continues, nothing that was sent is sent again".to_owned(),
             theme.strong(),
         )),
         StagePhase::Working { .. } | StagePhase::Fresh => {}
     }
-    texts.extend(stopped(app).into_iter().map(|text| (text, theme.strong())));
+    let stopped = alike_once(stopped(app));
+    texts.extend(stopped.into_iter().map(|text| (text, theme.strong())));
+    texts.extend(predicted(state).into_iter().map(|text| (text, theme.dim())));
     for intent in state.unresolved() {
+        let looked_up = if app.read_only {
+            "nothing in here says what became of it"
+        } else {
+            "it is looked up, and never sent again by itself"
+        };
         texts.push((
             format!(
-                "unresolved: request {} of an earlier run may have been sent; it is looked up, and never sent again by itself",
+                "unresolved: request {} of an earlier run may have been sent; {looked_up}",
                 intent.id
             ),
             theme.strong(),
@@ -217,6 +255,42 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     lines
 }
 
+/// What the learner has predicted of this stage, or in it: each prediction, and once all are settled those that were wrong.
+fn predicted(state: &State) -> Vec<String> {
+    let Some((lab, stage)) = state.lab().zip(state.stage()) else {
+        return Vec::new();
+    };
+    let of = stage.predicts.as_ref().unwrap_or(&stage.name);
+    let probes = lab.stages.iter().find(|stage| stage.name == *of);
+    let place = |probe: &str| {
+        let names = probes.into_iter().flat_map(|stage| &stage.probes);
+        names.map(|one| &one.name).position(|name| name == probe)
+    };
+    let mut scores = state.predictions_of(of);
+    scores.sort_by_key(|score| place(&score.probe));
+    let all = scores.len();
+    let settled = scores.iter().all(|score| score.right().is_some());
+    let line = |score: &PredictionScore| {
+        let title = panes::probe_title(state, &score.probe);
+        match score.predicted {
+            None => format!("you predicted: {title} has its effect"),
+            Some(layer) => format!("you predicted: {title} stops at {}", layer.name()),
+        }
+    };
+    if all == 0 || !settled {
+        return scores.iter().map(line).collect();
+    }
+    let wrong: Vec<&PredictionScore> = scores
+        .iter()
+        .filter(|score| score.right() == Some(false))
+        .collect();
+    let head = format!("{} of your {all} predictions were right", all - wrong.len());
+    let wrong = wrong
+        .into_iter()
+        .map(|score| format!("{}: it did not", line(score)));
+    std::iter::once(head).chain(wrong).collect()
+}
+
 /// Which layer stopped which probe, and why; one line for each.
 fn stopped(app: &App) -> Vec<String> {
     let names = app.scene.table.names.iter();
@@ -229,7 +303,13 @@ fn stopped(app: &App) -> Vec<String> {
             } else {
                 format!(": {}", cell.text)
             };
-            return Some(format!("{name}: stopped at {}{why}", layer.name()));
+            // A red Workflow does not say that the work was not done.
+            let effect = if layer < Layer::Effect && row.cell(Layer::Effect).passed() {
+                ", and it had its effect"
+            } else {
+                ""
+            };
+            return Some(format!("{name}: stopped at {}{why}{effect}", layer.name()));
         }
         let (before, next) = row.unproven_between?;
         let before = before.map_or("its sending", Layer::name);

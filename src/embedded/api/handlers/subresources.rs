@@ -1,4 +1,4 @@
-//! status, scale, binding, finalize, token, log, exec, port-forward and the reviews.
+//! status, scale, binding, finalize, token, log, exec, attach, port-forward and the reviews.
 
 use serde_json::{Value, json};
 
@@ -29,9 +29,14 @@ pub(super) async fn handle(call: &Call) -> Answer {
         "token" => token(call),
         "log" => log(call).await,
         "exec" => streams::exec(call),
+        "attach" => streams::attach(call),
         "portforward" => streams::forward(call),
+        "ephemeralcontainers" => Err(Failure::bad_request(
+            "eventlab: no container can be added to a pod here; `kubectl exec POD -- /eventlab …` runs the workload's own \
+             commands in it",
+        )),
         _ => Err(Failure::bad_request(format!(
-            "{} is not offered by the embedded cluster",
+            "eventlab: {} is not offered by the embedded cluster",
             sub.name
         ))),
     }

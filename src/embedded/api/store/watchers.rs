@@ -4,15 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
-
 use super::Stored;
+use super::queue::{Feed, Notices, queue};
 use crate::embedded::api::history::{Change, Event};
 use crate::embedded::api::registry::{self, SelectableField};
 use crate::embedded::api::selectors::Selector;
-
-/// Events that may wait for one watcher; a slower one is ended and lists anew.
-const BACKLOG: usize = 1024;
 
 /// Which objects of one bucket.
 #[derive(Clone, Debug, Default)]
@@ -113,6 +109,16 @@ pub enum Notice {
     Expired(u64),
 }
 
+impl Notice {
+    /// What it holds in memory (bytes).
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Notice::Event(event) => event.weight(),
+            Notice::Expired(_) => 0,
+        }
+    }
+}
+
 /// A watch that has begun.
 pub struct Subscription {
     pub interest: Interest,
@@ -122,35 +128,32 @@ pub struct Subscription {
     pub missed: Vec<Arc<Event>>,
     /// The counter at the beginning.
     pub rv: u64,
-    pub receiver: mpsc::Receiver<Notice>,
+    pub notices: Notices,
 }
 
 struct Watcher {
     interest: Interest,
-    sender: mpsc::Sender<Notice>,
+    feed: Feed,
 }
 
 #[derive(Default)]
 pub(super) struct Watchers(Vec<Watcher>);
 
 impl Watchers {
-    pub(super) fn add(&mut self, interest: Interest) -> mpsc::Receiver<Notice> {
-        let (sender, receiver) = mpsc::channel(BACKLOG);
-        self.0.retain(|watcher| !watcher.sender.is_closed());
-        self.0.push(Watcher { interest, sender });
-        receiver
+    pub(super) fn add(&mut self, interest: Interest) -> Notices {
+        let (feed, notices) = queue();
+        self.0.retain(|watcher| !watcher.feed.is_unread());
+        self.0.push(Watcher { interest, feed });
+        notices
     }
 
     /// Tells everybody concerned; whoever is too slow or gone is dropped.
     pub(super) fn notify(&mut self, event: &Arc<Event>) {
         self.0.retain(|watcher| {
             if watcher.interest.change(event).is_none() {
-                return !watcher.sender.is_closed();
+                return !watcher.feed.is_unread();
             }
-            watcher
-                .sender
-                .try_send(Notice::Event(Arc::clone(event)))
-                .is_ok()
+            watcher.feed.put(Notice::Event(Arc::clone(event)))
         });
     }
 
@@ -167,8 +170,8 @@ impl Watchers {
     /// Ends all watches; their clients must list anew.
     pub(super) fn end(&mut self, rv: u64) {
         for watcher in self.0.drain(..) {
-            // A full channel ends the watch just as well.
-            drop(watcher.sender.try_send(Notice::Expired(rv)));
+            // One that is full already ends just as well.
+            watcher.feed.put(Notice::Expired(rv));
         }
     }
 }

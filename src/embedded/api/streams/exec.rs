@@ -4,8 +4,8 @@ use futures::SinkExt;
 use serde_json::{Value, json};
 
 use super::channels::{self, Incoming, message};
-use super::upgrade::{Framing, Socket};
-use super::{ExecOutput, ExecRequest, PodStreams, Wanted};
+use super::upgrade::Socket;
+use super::{ExecOutput, Output, Wanted};
 use crate::embedded::api::status::Failure;
 
 const STDOUT: u8 = 1;
@@ -16,9 +16,7 @@ const STATUS: u8 = 3;
 /// command reads stdin.
 pub(super) async fn serve(
     mut socket: Box<Socket>,
-    _framing: Framing,
-    node: &dyn PodStreams,
-    request: ExecRequest,
+    started: impl Future<Output = Output>,
     wanted: Wanted,
 ) {
     // Tells the client that the connection stands.
@@ -26,7 +24,7 @@ pub(super) async fn serve(
     if socket.send(message(first, b"")).await.is_err() {
         return;
     }
-    let mut output = match node.exec(request).await {
+    let mut output = match started.await {
         Ok(output) => output,
         Err(why) => {
             let status = refusal(&why).to_string();

@@ -1,11 +1,9 @@
 //! A command over SPDY: a stream each for `error`, `stdin`, `stdout`, `stderr` and `resize`.
 
-use tokio::sync::mpsc;
-
 use super::exec::{lost, refusal, shown, status};
 use super::spdy::{self, CANCEL, Event, Frames, Outbox, PROTOCOL_ERROR};
 use super::upgrade::Bidirectional;
-use super::{ExecOutput, ExecRequest, PodStreams, Wanted};
+use super::{ExecOutput, Output, Wanted};
 
 /// The streams of one command.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,8 +27,7 @@ impl Streams {
 /// Carries a command's output to the client, then its Status.
 pub(super) async fn serve(
     stream: Bidirectional,
-    node: &dyn PodStreams,
-    request: ExecRequest,
+    started: impl Future<Output = Output>,
     wanted: Wanted,
 ) {
     let (mut frames, outbox, writing) = spdy::open(stream);
@@ -38,7 +35,7 @@ pub(super) async fn serve(
         let Some(streams) = opened(&mut frames, &outbox, wanted).await else {
             return;
         };
-        let output = node.exec(request).await;
+        let output = started.await;
         // One future for the whole time: half a frame would be lost with it.
         let gone = until_gone(&mut frames);
         tokio::pin!(gone);
@@ -100,12 +97,7 @@ async fn until_gone<R: tokio::io::AsyncRead + Unpin>(frames: &mut Frames<R>) {
     }
 }
 
-async fn run(
-    outbox: &Outbox,
-    output: Result<mpsc::Receiver<ExecOutput>, String>,
-    streams: Streams,
-    wanted: Wanted,
-) {
+async fn run(outbox: &Outbox, output: Output, streams: Streams, wanted: Wanted) {
     let said = match output {
         Err(why) => refusal(&why),
         Ok(mut output) => loop {

@@ -15,8 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_util::sync::CancellationToken;
 
-use super::tunnel;
-use crate::embedded::api::handlers::Call;
+use super::{Upgrading, tunnel};
 use crate::embedded::api::status::Failure;
 
 /// Longest message that a client may send (bytes).
@@ -42,7 +41,7 @@ impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> ReadWrite f
 
 /// Put into a request by its listener: ends what outlives the request.
 #[derive(Clone, Debug, Default)]
-pub(in crate::embedded::api) struct Stop(pub CancellationToken);
+pub struct Stop(pub CancellationToken);
 
 /// True if a request asks for another protocol.
 pub(in crate::embedded::api) fn is_upgrade(headers: &HeaderMap) -> bool {
@@ -77,7 +76,7 @@ enum Protocol {
 
 /// A connection after its upgrade.
 pub(in crate::embedded::api) enum Connection {
-    Channels(Box<Socket>, Framing),
+    Channels(Box<Socket>),
     Spdy(Bidirectional),
 }
 
@@ -95,27 +94,27 @@ impl Handshake {
     /// # Errors
     /// 400 when the request is no upgrade or asks for something else, 429 when too many sessions are open.
     pub(in crate::embedded::api) fn of(
-        call: &Call,
+        upgrading: Upgrading<'_>,
         framings: &[Framing],
         spdy: &'static str,
     ) -> Result<Handshake, Failure> {
-        let protocol = agree(&call.headers, framings, spdy)?;
-        let upgrade = call
-            .take_upgrade()
+        let protocol = agree(upgrading.headers, framings, spdy)?;
+        let upgrade = upgrading
+            .upgrade
             .ok_or_else(|| Failure::bad_request("Upgrade request required"))?;
-        let place = Arc::clone(call.api.sessions()).try_acquire_owned();
+        let place = Arc::clone(upgrading.sessions).try_acquire_owned();
         let place = place.map_err(|_| {
             Failure::status(
                 429,
                 "TooManyRequests",
-                "too many exec and port-forward sessions are open; end some of them and try again",
+                "too many exec, attach and port-forward sessions are open; end some of them and try again",
                 None,
             )
         })?;
         Ok(Handshake {
             protocol,
             upgrade,
-            stop: call.stop.clone(),
+            stop: upgrading.stop,
             place,
         })
     }
@@ -196,7 +195,7 @@ async fn connection(protocol: Protocol, upgraded: Upgraded) -> Connection {
     let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     match framing {
         Framing::SpdyTunnel => Connection::Spdy(Box::new(tunnel::open(socket))),
-        framing => Connection::Channels(Box::new(socket), framing),
+        Framing::V5 | Framing::V4 => Connection::Channels(Box::new(socket)),
     }
 }
 

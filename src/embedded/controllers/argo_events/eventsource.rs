@@ -13,7 +13,7 @@ use super::workload::{Failure, SPEC_HASH, Workload, spec_hash};
 use crate::embedded::controllers::runtime::error::is_not_found;
 use crate::embedded::controllers::runtime::objects::{Labels, controller_ref, is_controlled_by};
 use crate::embedded::controllers::runtime::{Next, ObjectKey, Reconcile, ReconcileError, Result};
-use crate::embedded::services::eventsource::expression_objection;
+use crate::embedded::services::eventsource;
 use crate::kinds;
 
 const FINALIZER: &str = "eventsource-controller";
@@ -187,41 +187,8 @@ fn service(object: &DynamicObject) -> Result<Option<Service>> {
     Ok(Some(service))
 }
 
-/// Checks what the real controller checks of webhooks; other kinds of sources do not run here.
 fn validate(object: &DynamicObject) -> std::result::Result<(), String> {
-    let spec = object.data["spec"].as_object();
-    let sources = spec
-        .into_iter()
-        .flatten()
-        .filter(|(field, _)| kinds::EVENT_TYPES.contains(&field.as_str()));
-    let mut names = std::collections::BTreeSet::new();
-    for (kind, events) in sources {
-        for (event, source) in events.as_object().into_iter().flatten() {
-            if !names.insert(event) {
-                return Err(format!("more than one \"{event}\" found"));
-            }
-            if kind != "webhook" {
-                return Err(format!(
-                    "eventlab: spec.{kind} does not run on the embedded cluster; use a webhook, or a real cluster (--context)"
-                ));
-            }
-            let filled = |field: &str| source[field].as_str().is_some_and(|text| !text.is_empty());
-            let port = source["port"]
-                .as_str()
-                .is_some_and(|port| port.parse::<i64>().is_ok());
-            if !filled("endpoint") || !port {
-                return Err(format!("Invalid spec: {} - {event}", object.name_any()));
-            }
-            // Said here rather than by a pod that does not start.
-            if let Some(why) = source["filter"]["expression"]
-                .as_str()
-                .and_then(expression_objection)
-            {
-                return Err(why);
-            }
-        }
-    }
-    Ok(())
+    eventsource::validate(&object.name_any(), &object.data["spec"])
 }
 
 #[cfg(test)]

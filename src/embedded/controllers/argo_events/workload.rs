@@ -185,7 +185,15 @@ impl Workload<'_> {
         copy(
             custom,
             &mut container,
-            &["resources", "securityContext", "imagePullPolicy", "envFrom"],
+            &[
+                "image",
+                "command",
+                "args",
+                "resources",
+                "securityContext",
+                "imagePullPolicy",
+                "envFrom",
+            ],
         );
         container["env"] = joined(&custom["env"], self.environment());
         container["volumeMounts"] = joined(&custom["volumeMounts"], mounts);

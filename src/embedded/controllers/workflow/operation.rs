@@ -4,26 +4,26 @@
 //! [`Operation::execute`] answers the pods that must be made now, [`Operation::submitted`] takes what became
 //! of each, and [`Operation::finish`] gives the new object. `execute` is called until it wants no more pods.
 
+mod executed;
+mod marks;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{DynamicObject, ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 
 use super::locks::{Locks, Request};
 use super::log::Log;
-use super::merge::join_specs;
 use super::nodes::on_exit_name;
-use super::spec::{RetryStrategy, Spec, Template, without_nulls};
+use super::progress;
+use super::spec::{RetryStrategy, Spec, Template};
 use super::status::{NodeFlag, Phase, Status, text};
-use super::substitute::{Scope, replace};
+use super::substitute::Scope;
 use super::template::Options;
-use super::validate::{Subject, validate};
-use super::{globals, progress, unsupported};
 use crate::embedded::controllers::runtime::events::EventType;
 use crate::embedded::controllers::runtime::objects::seconds;
 
@@ -31,7 +31,6 @@ use crate::embedded::controllers::runtime::objects::seconds;
 pub(super) const PHASE_LABEL: &str = "workflows.argoproj.io/phase";
 /// Label that says whether a Workflow, or a pod of one, is done with.
 pub(super) const COMPLETED_LABEL: &str = "workflows.argoproj.io/completed";
-const TEMPLATE_LABEL: &str = "workflows.argoproj.io/workflow-template";
 const POD_NAME_FORMAT: &str = "workflows.argoproj.io/pod-name-format";
 
 /// A Workflow, its status typed.
@@ -248,161 +247,6 @@ impl<'a> Operation<'a> {
         labels
             .and_then(|labels| labels.get(COMPLETED_LABEL))
             .is_some_and(|value| value == "true")
-    }
-
-    /// Merges, refuses, checks and fills in the spec.
-    fn set_executed_spec(&mut self) -> Step {
-        let raw = self.merged_spec()?;
-        if let Some(refusal) = unsupported::refusal(&raw) {
-            return self.end(Phase::Error, &refusal);
-        }
-        let spec = self.parse(&raw)?;
-        if self.wf.status.phase.is_none() {
-            self.check(&spec)?;
-        }
-        let read = self.config_map_reader();
-        let globals = globals::globals(&self.wf.meta, &spec, &read);
-        drop(read);
-        match globals {
-            Ok(globals) => self.globals = globals,
-            Err(error) => {
-                return self.end(
-                    Phase::Failed,
-                    &format!("failed to set global parameters: {error}"),
-                );
-            }
-        }
-        self.raw_spec = self.with_globals(raw)?;
-        self.spec = self.parse(&self.raw_spec.clone())?;
-        if self.wf.status.phase.is_none() {
-            self.add_metadata()?;
-        }
-        self.globals.insert(
-            "workflow.status".to_owned(),
-            text(self.wf.status.phase).to_owned(),
-        );
-        self.globals
-            .insert("workflow.duration".to_owned(), self.duration_text());
-        Ok(())
-    }
-
-    fn merged_spec(&mut self) -> Result<Value, Stop> {
-        let own = without_nulls(&self.wf.spec);
-        let Some(name) = own["workflowTemplateRef"]["name"]
-            .as_str()
-            .map(str::to_owned)
-        else {
-            return Ok(own);
-        };
-        if own["workflowTemplateRef"]["clusterScope"] == true {
-            return Ok(own);
-        }
-        self.wf
-            .meta
-            .labels
-            .get_or_insert_default()
-            .insert(TEMPLATE_LABEL.to_owned(), name.clone());
-        let changed = |stored: &Value| {
-            let differs = |field: &str| own.get(field) != stored.get(field);
-            differs("suspend") || differs("shutdown")
-        };
-        match self.wf.status.stored_workflow_template_spec.clone() {
-            Some(stored) if !changed(&stored) => return Ok(stored),
-            Some(stored) => {
-                self.wf.status.stored_workflow_template_spec = Some(join_specs(&own, &stored))
-            }
-            None => match (self.world.find_template)(&name) {
-                Some(template) => {
-                    let merged = join_specs(&own, &without_nulls(&template));
-                    self.wf.status.stored_workflow_template_spec = Some(merged);
-                }
-                None => {
-                    let error = format!("workflowtemplates.argoproj.io \"{name}\" not found");
-                    self.log
-                        .error("Unable to set ExecWorkflow", &[("error", error.as_str())]);
-                    self.end(Phase::Error, &error)?;
-                }
-            },
-        }
-        Ok(self
-            .wf
-            .status
-            .stored_workflow_template_spec
-            .clone()
-            .unwrap_or_default())
-    }
-
-    fn parse(&mut self, raw: &Value) -> Result<Spec, Stop> {
-        match serde_json::from_value(raw.clone()) {
-            Ok(spec) => Ok(spec),
-            Err(error) => {
-                Err(self.ended(Phase::Failed, &format!("cannot unmarshall spec: {error}")))
-            }
-        }
-    }
-
-    fn check(&mut self, spec: &Spec) -> Step {
-        let reference = self.wf.spec["workflowTemplateRef"]["name"].as_str();
-        let own_templates = self.wf.spec["templates"]
-            .as_array()
-            .is_some_and(|list| !list.is_empty());
-        let checked = if reference.is_some() && own_templates {
-            Err("Templates is invalid field in spec if workflow referred WorkflowTemplate reference".to_owned())
-        } else {
-            validate(&Subject {
-                meta: &self.wf.meta,
-                spec,
-                template_ref: reference,
-            })
-        };
-        match checked {
-            Ok(()) => Ok(()),
-            Err(error) => self.end(Phase::Failed, &format!("invalid spec: {error}")),
-        }
-    }
-
-    /// Globals go into everything but the templates, which get theirs when they are executed.
-    fn with_globals(&mut self, mut raw: Value) -> Result<Value, Stop> {
-        let templates = raw
-            .as_object_mut()
-            .and_then(|fields| fields.shift_remove("templates"));
-        let mut raw = match replace(&raw, &self.globals, &[]) {
-            Ok(raw) => raw,
-            Err(error) => return Err(self.ended(Phase::Error, &error.to_string())),
-        };
-        if let Some(templates) = templates {
-            raw["templates"] = templates;
-        }
-        Ok(raw)
-    }
-
-    fn add_metadata(&mut self) -> Step {
-        let metadata = self.spec.workflow_metadata.clone();
-        if let Some((key, value)) = metadata
-            .labels
-            .iter()
-            .find(|(_, value)| !is_label_value(value))
-        {
-            return self.end(
-                Phase::Error,
-                &format!("invalid label value \"{value}\" for label \"{key}\""),
-            );
-        }
-        if !metadata.labels.is_empty() {
-            self.wf
-                .meta
-                .labels
-                .get_or_insert_default()
-                .extend(metadata.labels);
-        }
-        if !metadata.annotations.is_empty() {
-            self.wf
-                .meta
-                .annotations
-                .get_or_insert_default()
-                .extend(metadata.annotations);
-        }
-        Ok(())
     }
 
     pub(super) fn config_map_reader(
@@ -623,164 +467,11 @@ impl<'a> Operation<'a> {
         format!("{:.6}", started.unwrap_or_default().as_secs_f64())
     }
 
-    /// Ends the Workflow and the pass.
-    fn end(&mut self, phase: Phase, message: &str) -> Step {
-        Err(self.ended(phase, message))
-    }
-
-    fn ended(&mut self, phase: Phase, message: &str) -> Stop {
-        self.mark_workflow(phase, message);
-        Stop
-    }
-
-    /// Sets the phase of the Workflow, with everything that hangs on it.
-    pub(super) fn mark_workflow(&mut self, phase: Phase, message: &str) {
-        let waits = self
-            .wf
-            .status
-            .nodes
-            .values()
-            .any(|node| node.task_result_synced == Some(false));
-        if phase.is_completed() && waits {
-            return;
-        }
-        if self.wf.status.phase != Some(phase) {
-            self.change_phase(phase, message);
-        }
-        if self.wf.status.started_at.is_none() && phase != Phase::Pending {
-            self.wf.status.started_at = Some(Time(self.now()));
-        }
-        if self.wf.status.message != message {
-            let fields = [
-                ("fromMessage", self.wf.status.message.as_str()),
-                ("toMessage", message),
-            ];
-            self.log.info("updated message", &fields);
-            message.clone_into(&mut self.wf.status.message);
-        }
-        if phase == Phase::Error {
-            let name = self.name().to_owned();
-            if let Some(entry) = self
-                .node_mut(&name)
-                .filter(|node| node.phase == Some(Phase::Running))
-            {
-                entry.phase = Some(Phase::Error);
-                "Workflow operation error".clone_into(&mut entry.message);
-            }
-        }
-        if phase.is_completed() {
-            self.complete();
-        }
-    }
-
-    fn change_phase(&mut self, phase: Phase, message: &str) {
-        let fields = [
-            ("fromPhase", text(self.wf.status.phase)),
-            ("toPhase", phase.as_str()),
-        ];
-        self.log.info("updated phase", &fields);
-        self.wf.status.phase = Some(phase);
-        let labels = self.wf.meta.labels.get_or_insert_default();
-        labels.insert(PHASE_LABEL.to_owned(), phase.as_str().to_owned());
-        labels
-            .entry(COMPLETED_LABEL.to_owned())
-            .or_insert_with(|| "false".to_owned());
-        let (kind, reason, message) = match phase {
-            Phase::Running => (EventType::Normal, "WorkflowRunning", "Workflow Running"),
-            Phase::Succeeded => (EventType::Normal, "WorkflowSucceeded", "Workflow completed"),
-            Phase::Failed | Phase::Error => (EventType::Warning, "WorkflowFailed", message),
-            _ => return,
-        };
-        self.note(kind, reason, message, BTreeMap::new());
-    }
-
-    fn complete(&mut self) {
-        self.log.info("Marking workflow completed", &[]);
-        self.wf.status.finished_at = Some(Time(self.now()));
-        let labels = self.wf.meta.labels.get_or_insert_default();
-        labels.insert(COMPLETED_LABEL.to_owned(), "true".to_owned());
-        self.wf.status.set_condition("Completed", true);
-        if self.wf.status.synchronization.take().is_some() {
-            self.actions
-                .release
-                .push(format!("{}/{}", self.namespace(), self.name()));
-        }
-        self.is_stopped = true;
-    }
-
-    fn note(
-        &mut self,
-        kind: EventType,
-        reason: &str,
-        message: &str,
-        annotations: BTreeMap<String, String>,
-    ) {
-        let note = Note {
-            kind,
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            annotations,
-        };
-        self.actions.notes.push(note);
-    }
-
     /// The new object, and what is to be done beside writing it.
     pub(super) fn finish(mut self, before: &Workflow) -> (Workflow, Spec, Actions) {
         progress::update(&mut self.wf.status);
         self.note_node_changes(before);
         (self.wf, self.spec, self.actions)
-    }
-
-    /// An Event for each node that began to run or ended, as upstream records them.
-    fn note_node_changes(&mut self, before: &Workflow) {
-        let mut changes = Vec::new();
-        for (id, node) in &self.wf.status.nodes {
-            let old = before.status.nodes.get(id).map(|node| node.phase);
-            let (ran, ended) = (node.phase == Some(Phase::Running), node.is_completed());
-            if old == Some(node.phase) {
-                continue;
-            }
-            if ended && old.is_none_or(|phase| phase == Some(Phase::Pending)) {
-                changes.push((node.clone(), Phase::Running));
-            }
-            if let Some(phase) = node.phase.filter(|_| ran || ended || old.is_some()) {
-                changes.push((node.clone(), phase));
-            }
-        }
-        for (node, phase) in changes {
-            let message = if node.message.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", node.message)
-            };
-            let good = matches!(phase, Phase::Running | Phase::Succeeded);
-            let kind = if good {
-                EventType::Normal
-            } else {
-                EventType::Warning
-            };
-            let type_text = serde_json::to_value(node.kind)
-                .ok()
-                .and_then(|kind| kind.as_str().map(str::to_owned));
-            let annotations = BTreeMap::from([
-                (
-                    "workflows.argoproj.io/node-type".to_owned(),
-                    type_text.unwrap_or_default(),
-                ),
-                (
-                    "workflows.argoproj.io/node-name".to_owned(),
-                    node.name.clone(),
-                ),
-                ("workflows.argoproj.io/node-id".to_owned(), node.id.clone()),
-            ]);
-            let reason = format!("WorkflowNode{}", phase.as_str());
-            self.note(
-                kind,
-                &reason,
-                &format!("{} node {}{message}", phase.as_str(), node.name),
-                annotations,
-            );
-        }
     }
 
     /// The strategy of a template: its own, or the Workflow's.
@@ -797,15 +488,4 @@ enum ExitHandler {
     None,
     Running,
     Done(Phase, String),
-}
-
-/// A label value of Kubernetes: at most 63 characters, letters and digits at both ends.
-fn is_label_value(value: &str) -> bool {
-    let edge = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
-    value.len() <= 63
-        && value
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        && edge(value.chars().next())
-        && edge(value.chars().last())
 }

@@ -10,6 +10,7 @@ mod json;
 mod path;
 pub mod payload;
 mod publish;
+mod valid;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use tokio::sync::Semaphore;
 use self::config::{EventSource, Webhook};
 use self::expression::Expression;
 use self::publish::Publisher;
+pub use self::valid::validate;
 use self::webhook::Route;
 use super::backoff::Backoff;
 use super::bus_link::Link;

@@ -249,6 +249,7 @@ fn pods() -> Kind {
             &[
                 sub("attach", "PodAttachOptions", STREAM),
                 sub("binding", "Binding", CREATE),
+                sub("ephemeralcontainers", "Pod", STATUS),
                 sub("exec", "PodExecOptions", STREAM),
                 sub("log", "Pod", &["get"]),
                 sub("portforward", "PodPortForwardOptions", STREAM),

@@ -1,7 +1,11 @@
 //! Each condition of the gate is seen failing, alone.
 
-use super::*;
+use base64::Engine as _;
 use serde_json::json;
+
+use super::pods::split_pods;
+use super::*;
+use crate::runner::expected::subscriptions;
 
 const SUBJECT: &str = "default.orders.e";
 
@@ -47,11 +51,19 @@ fn consumer(one: &Subscription, waiting: u64) -> ConsumerInfo {
     }
 }
 
+fn event_source() -> Value {
+    json!({
+        "metadata": {"name": "orders"},
+        "spec": {"service": {"ports": [{"port": 12000, "targetPort": 12000}]}, "webhook": {"e": {"port": "12000", "endpoint": "/e"}}}
+    })
+}
+
 fn open_input(mode: GateMode) -> Input {
-    let (source, sensor) = (json!({"spec": {"webhook": {}}}), sensor(&["t", "u"]));
+    let (source, sensor) = (event_source(), sensor(&["t", "u"]));
     let wanted = subscriptions(&sensor);
     Input {
         mode,
+        trouble: None,
         namespace: "eventlab".into(),
         event_bus: Some(
             json!({"status": {"conditions": [{"type": "Deployed", "status": "True"}, {"type": "Configured", "status": "True"}]}}),
@@ -59,7 +71,10 @@ fn open_input(mode: GateMode) -> Input {
         event_source_pods: vec![pod("es", "EVENTSOURCE_OBJECT", &source, None)],
         event_source: Some(source),
         intake: Ok(()),
+        invalid_source: None,
         ledger: Ok(()),
+        ledger_pods: Vec::new(),
+        deployments: Vec::new(),
         sensor_pods: vec![pod("new", "SENSOR_OBJECT", &sensor, Some("debug"))],
         sensor: Some(sensor),
         logs: [(
@@ -454,4 +469,177 @@ fn a_spec_that_went_through_the_controller_is_the_present_one() {
     let mut other = sensor(&["t"]);
     other["spec"]["dependencies"][0]["filters"] = json!({"data": [{"path": "a", "value": [""]}]});
     assert_eq!(split_pods(&pods, &other, "SENSOR_OBJECT").0.len(), 0);
+}
+
+/// A container that does not run: `state` and `last` are those of its status.
+fn hindered(pod: &mut Value, restarts: u64, state: Value, last: Value) {
+    pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+    pod["status"]["containerStatuses"] = json!([
+        {"name": "main", "restartCount": restarts, "state": state, "lastState": last}
+    ]);
+}
+
+fn crashing(input: &mut Input, restarts: u64) {
+    hindered(
+        &mut input.sensor_pods[0],
+        restarts,
+        json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s"}}),
+        json!({"terminated": {"exitCode": 1, "message": "no such file"}}),
+    );
+}
+
+/// What is known is said at once; what a few restarts may mend is waited for, what they do not is not.
+#[test]
+fn a_container_that_ends_at_every_start_is_not_waited_for() {
+    let said = "pod new is not Ready: it ended with exit code 1, restarted 2 times: no such file";
+    assert_waits(
+        |input| crashing(input, 2),
+        &["sensor spec", "subscribed"],
+        said,
+    );
+    let mut input = open_input(GateMode::Open);
+    crashing(&mut input, 3);
+    let failed = evaluate(&input).failed.unwrap();
+    assert_eq!(
+        (failed.reason.as_str(), failed.environment),
+        ("crash-loop", true)
+    );
+    assert!(failed.text.contains("no such file"), "{}", failed.text);
+    let of_pod = evaluate(&input);
+    let spec = of_pod
+        .conditions
+        .iter()
+        .find(|one| one.name == "sensor spec");
+    assert!(spec.unwrap().command.ends_with("logs new --previous"));
+    // Services of Argo start over until the bus answers.
+    input.consumers = Err("closed".into());
+    assert_eq!(evaluate(&input).failed, None);
+    // A pod that goes away, or of an older spec, is nobody's hindrance.
+    let mut input = open_input(GateMode::Open);
+    let mut old = pod("old", "SENSOR_OBJECT", &sensor(&["t"]), Some("debug"));
+    let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    hindered(&mut old, 9, waiting, json!({"terminated": {"exitCode": 1}}));
+    input.sensor_pods.push(old);
+    assert_eq!(evaluate(&input).failed, None);
+}
+
+#[test]
+fn an_image_that_is_not_there_is_said_at_once_and_ends_the_wait_if_it_stays() {
+    for role in ["sensor", "event source", "ledger"] {
+        let mut input = open_input(GateMode::Open);
+        let state =
+            json!({"waiting": {"reason": "ErrImagePull", "message": "image x does not exist"}});
+        let pod = match role {
+            "sensor" => &mut input.sensor_pods[0],
+            "event source" => &mut input.event_source_pods[0],
+            _ => {
+                input.ledger = Err("unreachable".into());
+                input.ledger_pods = vec![json!({"metadata": {"name": "order-ledger-1"}})];
+                &mut input.ledger_pods[0]
+            }
+        };
+        hindered(pod, 0, state, json!({}));
+        let report = evaluate(&input);
+        assert_eq!(report.failed, None, "{role}");
+        let shut = report.conditions.iter().find(|one| !one.holds).unwrap();
+        assert!(
+            shut.detail.contains("ErrImagePull: image x does not exist"),
+            "{role}: {}",
+            shut.detail
+        );
+        let stuck = stuck(&input).unwrap();
+        assert_eq!(
+            (stuck.reason.as_str(), stuck.environment),
+            ("no-start", true)
+        );
+        assert!(stuck.text.contains("image x"), "{}", stuck.text);
+    }
+    assert_eq!(stuck(&open_input(GateMode::Open)), None);
+}
+
+#[test]
+fn a_pod_that_may_not_be_made_is_told_with_the_reason() {
+    for (label, name, old) in [
+        ("sensor-name", "sensor spec", false),
+        ("sensor-name", "sensor spec", true),
+        ("eventsource-name", "event source", false),
+    ] {
+        let mut input = open_input(GateMode::Open);
+        input.deployments = vec![json!({
+            "metadata": {"labels": {label: "orders"}},
+            "status": {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "serviceaccount \"x\" not found"}]}
+        })];
+        match (label, old) {
+            ("sensor-name", true) => {
+                input.sensor_pods = vec![pod("old", "SENSOR_OBJECT", &sensor(&["t"]), None)];
+            }
+            ("sensor-name", false) => input.sensor_pods.clear(),
+            _ => input.event_source_pods.clear(),
+        }
+        let report = evaluate(&input);
+        let shut = report
+            .conditions
+            .iter()
+            .find(|one| one.name == name)
+            .unwrap();
+        assert!(
+            shut.detail.contains("no pod is made: serviceaccount"),
+            "{}",
+            shut.detail
+        );
+        let stuck = stuck(&input).unwrap();
+        assert_eq!((stuck.reason.as_str(), stuck.environment), ("no-pod", true));
+    }
+}
+
+#[test]
+fn an_invalid_event_source_fails_fast_once_its_controller_has_said_so() {
+    let refuse = |input: &mut Input| {
+        if let Some(source) = &mut input.event_source {
+            source["status"] = json!({"conditions": [{"type": "SourcesProvided", "status": "False", "message": "Invalid spec: orders - e"}]});
+        }
+    };
+    assert_fails(
+        GateMode::Intake,
+        |input| {
+            refuse(input);
+            input.invalid_source = Some("Invalid spec: orders - e".into());
+        },
+        "invalid-event-source",
+    );
+    // Said of the spec before it, or of something that is not checked here: waited for, and told in the end.
+    assert_waits(
+        refuse,
+        &["event source"],
+        "has not looked at the present spec yet, or knows better: SourcesProvided is False: Invalid spec",
+    );
+    let mut input = open_input(GateMode::Open);
+    refuse(&mut input);
+    assert!(stuck(&input).unwrap().environment);
+}
+
+#[test]
+fn a_service_that_nobody_asks_for_does_not_come() {
+    for ports in [json!([]), json!([{"port": 80, "targetPort": 12000}])] {
+        let mut source = event_source();
+        source["spec"]["service"]["ports"] = ports;
+        assert_fails(
+            GateMode::Intake,
+            |input| {
+                input.event_source_pods = vec![pod("es", "EVENTSOURCE_OBJECT", &source, None)];
+                input.event_source = Some(source.clone());
+                input.intake = Err("there is no Service".into());
+            },
+            "no-service",
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_is_no_matter_of_waiting() {
+    let mut input = open_input(GateMode::Open);
+    input.trouble = Some("no space is left".into());
+    let report = evaluate(&input);
+    assert!(!report.open && report.failed.is_some_and(|error| error.environment));
+    assert_eq!(failing(&evaluate(&input)), ["disk"]);
 }

@@ -1,0 +1,189 @@
+//! The bus: messages that are this session's, consumers and how far they have come, and requests that never arrived.
+
+use super::{Focus, Task, place_of};
+use crate::cluster::BusView;
+use crate::embedded::bus::ConsumerInfo;
+use crate::evidence::{Fact, Observation};
+use crate::runner::facts::{self, Arrival, Place};
+
+impl Task {
+    /// A 200 means that the message is stored already: a read of the whole stream after it finds it, or proves that it
+    /// is not there.
+    pub(super) async fn answered(&mut self, fact: Fact) {
+        let (trace, place) = (fact.trace.clone().unwrap_or_default(), place_of(&fact));
+        let accepted = matches!(
+            fact.observation,
+            Observation::HttpAnswer { status: 200, .. }
+        );
+        self.write(vec![fact]);
+        let complete = self.look_at_bus().await;
+        let found = self
+            .arrivals
+            .values()
+            .flatten()
+            .any(|arrival| arrival.trace.as_deref() == Some(trace.as_str()));
+        if accepted && complete && !found && self.position.proves_absence() {
+            self.write(vec![facts::not_stored(&place, &trace, self.position.read)]);
+        }
+    }
+
+    pub(super) fn bus(&self) -> BusView {
+        self.cluster.bus()
+    }
+
+    /// Reads new messages; true when the stream was read to its end.
+    pub(super) async fn look_at_bus(&mut self) -> bool {
+        self.bus_read = self.read_bus().await;
+        self.bus_read
+    }
+
+    pub(super) async fn read_bus(&mut self) -> bool {
+        let bus = self.bus();
+        let Ok(last) = bus.last_sequence().await else {
+            return false;
+        };
+        let old = self.position.begin(last);
+        while self.position.read < last {
+            let Ok(messages) = bus.messages(self.position.read).await else {
+                return false;
+            };
+            let Some(end) = messages.last().map(|message| message.sequence) else {
+                self.position.vanished_before(last);
+                return false;
+            };
+            self.position.read = end;
+            let mut new = Vec::new();
+            for message in messages
+                .iter()
+                .filter(|message| !message.arrival.is_empty())
+            {
+                let Some(place) =
+                    self.place_of_message(message.trace.as_deref(), message.sequence > old)
+                else {
+                    self.arrivals.insert(message.arrival.clone(), None);
+                    continue;
+                };
+                let arrival = Arrival {
+                    id: message.arrival.clone(),
+                    trace: message.trace.clone(),
+                    sequence: Some(message.sequence),
+                    place,
+                };
+                new.push(facts::stored(&arrival, message));
+                self.arrivals.insert(message.arrival.clone(), Some(arrival));
+            }
+            self.write(new);
+        }
+        true
+    }
+
+    pub(super) fn place_of_message(&self, trace: Option<&str>, new: bool) -> Option<Place> {
+        let sent = trace.and_then(|trace| self.sent.get(trace));
+        let own = || {
+            self.focus.as_ref().filter(|_| new).map(|focus| Place {
+                probe: None,
+                ..focus.place.clone()
+            })
+        };
+        sent.cloned().or_else(own)
+    }
+
+    pub(super) async fn look_at_consumers(&mut self) {
+        let Some(focus) = self.focus.clone() else {
+            return;
+        };
+        let bus = self.bus();
+        let Ok(consumers) = bus.consumers().await else {
+            return;
+        };
+        let mut new = self.unheard(&focus, &consumers);
+        for info in consumers
+            .into_iter()
+            .filter(|info| facts::is_expected(info, &focus.subscriptions))
+        {
+            let known = self.consumers.get(&info.durable);
+            if known != Some(&info) {
+                new.push(facts::consumer(&focus.place, &info));
+                self.consumers.insert(info.durable.clone(), info);
+            }
+        }
+        self.write(new);
+    }
+
+    /// Stored messages that are waited for and that no consumer has the subject of.
+    ///
+    /// Consumers are read after the bus, so that each was there, or not, after the message was stored. A consumer of an
+    /// earlier Sensor that nobody pulls from hears nothing.
+    pub(super) fn unheard(&self, focus: &Focus, consumers: &[ConsumerInfo]) -> Vec<Fact> {
+        let hears = |info: &ConsumerInfo, subject: &str| {
+            let subject_fits = info.filter_subject == subject
+                || info.filter_subject.is_empty()
+                || info.filter_subject.contains(['*', '>']);
+            subject_fits && (info.num_waiting > 0 || facts::is_expected(info, &focus.subscriptions))
+        };
+        let waited = |fact: &&Fact| {
+            let trace = fact.known_trace();
+            let mut probes = self.collecting.iter().flat_map(|one| &one.probes);
+            probes.any(|probe| Some(probe.trace.as_str()) == trace)
+        };
+        let mut theirs: Vec<&str> = consumers
+            .iter()
+            .filter(|info| info.num_waiting > 0)
+            .map(|info| info.filter_subject.as_str())
+            .collect();
+        theirs.sort_unstable();
+        theirs.dedup();
+        // Somebody between two pulls would be taken for nobody: the Sensor's own consumers must be there and wait.
+        let settled = !focus.subscriptions.is_empty()
+            && focus.subscriptions.iter().all(|wanted| {
+                consumers
+                    .iter()
+                    .any(|info| info.durable == wanted.durable && info.num_waiting > 0)
+            });
+        if !settled {
+            return Vec::new();
+        }
+        let of_message = |fact: &Fact| match &fact.observation {
+            Observation::Stored { subject }
+                if !focus
+                    .subscriptions
+                    .iter()
+                    .any(|wanted| wanted.subject == *subject)
+                    && !consumers.iter().any(|info| hears(info, subject)) =>
+            {
+                Some(facts::no_consumer(fact, subject, &theirs))
+            }
+            _ => None,
+        };
+        self.facts
+            .iter()
+            .filter(waited)
+            .filter_map(of_message)
+            .collect()
+    }
+
+    /// A request of an earlier process that is not on the bus now will not come any more: nobody is left to send it.
+    pub(super) async fn look_up_cut_off(&mut self) {
+        let waited: Vec<String> = self
+            .collecting
+            .iter()
+            .flat_map(|collecting| &collecting.probes)
+            .map(|probe| probe.trace.clone())
+            .filter(|trace| self.cut_off.contains(trace))
+            .collect();
+        if waited.is_empty() || !self.look_at_bus().await || !self.position.proves_absence() {
+            return;
+        }
+        for trace in waited {
+            self.cut_off.remove(&trace);
+            let stored = self
+                .arrivals
+                .values()
+                .flatten()
+                .any(|arrival| arrival.trace.as_ref() == Some(&trace));
+            if !stored && let Some(place) = self.sent.get(&trace).cloned() {
+                self.write(vec![facts::not_stored(&place, &trace, self.position.read)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Ledger and destination: new rows, changes of claims, and Workflows that ended without a row.
+
+use super::Task;
+use crate::runner::facts::{self, Place};
+
+impl Task {
+    pub(super) async fn look_at_ledger(&mut self) {
+        if !self.bus_read && self.cluster.by_log_alone().is_none() {
+            // Rows of arrivals that nobody can place yet would be passed over.
+            return;
+        }
+        let ended = std::mem::take(&mut self.ended);
+        let records = if self.destination {
+            self.cluster.records(self.records_read).await
+        } else {
+            Ok(Vec::new())
+        };
+        let (Ok(view), Ok(records)) = (self.cluster.ledger(self.ledger_read).await, records) else {
+            self.ended.extend(ended);
+            return;
+        };
+        for row in &view.attempts {
+            self.placed_by_trace(&row.arrival, Some(&row.trace)).await;
+        }
+        let mut new = Vec::new();
+        for row in records {
+            self.records_read = self.records_read.max(row.seq);
+            self.executions_with_rows.insert(row.workflow_uid.clone());
+            if let Some(arrival) = self.arrival(&row.arrival).await {
+                new.push(facts::destination_record(
+                    &arrival,
+                    &row,
+                    self.cluster.namespace(),
+                ));
+            }
+        }
+        for row in view.transitions {
+            self.ledger_read.transitions = self.ledger_read.transitions.max(row.seq);
+            if let Some(place) = self.place_of_claim(&row.workflow_uid) {
+                new.push(facts::claim_changed(&place, &row));
+            }
+        }
+        self.claims_read = true;
+        for row in view.attempts {
+            self.ledger_read.attempts = self.ledger_read.attempts.max(row.seq);
+            self.executions_with_rows.insert(row.workflow_uid.clone());
+            if let Some(arrival) = self.arrival(&row.arrival).await {
+                new.push(facts::ledger_attempt(&arrival, &row));
+            }
+        }
+        for row in view.effects {
+            self.ledger_read.effects = self.ledger_read.effects.max(row.seq);
+            self.executions_with_rows.insert(row.workflow_uid.clone());
+            if let Some(arrival) = self.arrival(&row.arrival).await {
+                new.push(facts::ledger_effect(&arrival, &row));
+            }
+        }
+        for (uid, id) in ended {
+            if self.executions_with_rows.contains(&uid) {
+                continue;
+            }
+            if let Some(arrival) = self.arrival(&id).await {
+                new.push(facts::no_effect(&arrival, &uid, self.ledger_read.attempts));
+            }
+        }
+        self.write(new);
+    }
+
+    /// A change of a claim belongs where its run belongs; one by hand or by a relay, to where the session stands.
+    pub(super) fn place_of_claim(&self, uid: &str) -> Option<Place> {
+        let own = self.executions.get(uid).cloned();
+        own.or_else(|| {
+            let focus = self.focus.as_ref().filter(|_| self.claims_read)?;
+            Some(focus.place.clone())
+        })
+    }
+}
