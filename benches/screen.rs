@@ -5,10 +5,11 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use divan::Bencher;
 use eventlab::cluster::{ContainerInstance, LogLine};
-use eventlab::evidence::{Fact, Layer, Observation};
+use eventlab::evidence::{Entry, Fact, Layer, Observation};
 use eventlab::lab::Catalog;
+use eventlab::report::{Report, markdown};
 use eventlab::session::{Context, Message, State};
-use eventlab::tui::app::{App, Pane};
+use eventlab::tui::app::{App, Area, Pane};
 use eventlab::tui::search::Needle;
 use eventlab::tui::theme::Theme;
 use eventlab::tui::view;
@@ -85,12 +86,53 @@ fn terminal() -> Terminal<TestBackend> {
 }
 
 /// Everything is computed anew, as after a new fact.
-#[divan::bench(args = [Pane::Evidence, Pane::Logs, Pane::Ledger, Pane::Counters, Pane::Access, Pane::Gate])]
+#[divan::bench(args = Pane::ALL)]
 fn after_a_fact(bencher: Bencher, pane: &Pane) {
     let (state, mut app, mut terminal) = (state(), app(10_000), terminal());
     app.pane = *pane;
+    app.manifest.others = vec![(
+        "a/sensor.yaml".to_owned(),
+        "    - name: order # a line\n".repeat(400),
+    )];
+    let report = Report::new(&entries(&state), state.labs());
+    app.report = Some(Ok(markdown::render(&report)));
     bencher.bench_local(|| {
         app.touch();
+        frame(&mut terminal, &mut app, &state);
+    });
+}
+
+fn entries(state: &State) -> Vec<Entry> {
+    state.facts().iter().cloned().map(Entry::Fact).collect()
+}
+
+/// From a key to its frame, with the facts of a cell open, over 200,000 log lines.
+#[divan::bench]
+fn after_a_key_in_an_open_cell(bencher: Bencher) {
+    let (state, mut app, mut terminal) = (state(), app(200_000), terminal());
+    let press = |app: &mut App, code: KeyCode| {
+        app.key(KeyEvent::new(code, KeyModifiers::NONE), &state);
+    };
+    frame(&mut terminal, &mut app, &state);
+    press(&mut app, KeyCode::Right);
+    press(&mut app, KeyCode::Char('o'));
+    bencher.bench_local(|| {
+        press(&mut app, KeyCode::Right);
+        frame(&mut terminal, &mut app, &state);
+    });
+}
+
+/// From a key to its frame, in wrapped logs.
+#[divan::bench]
+fn after_a_key_in_wrapped_logs(bencher: Bencher) {
+    let (state, mut app, mut terminal) = (state(), app(200_000), terminal());
+    app.wrap = true;
+    app.raw = true;
+    app.pane = Pane::Logs;
+    app.area = Area::Pane;
+    frame(&mut terminal, &mut app, &state);
+    bencher.bench_local(|| {
+        app.key(KeyEvent::new(KeyCode::PageUp, KeyModifiers::NONE), &state);
         frame(&mut terminal, &mut app, &state);
     });
 }

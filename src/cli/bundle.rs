@@ -10,10 +10,13 @@ use jiff::Timestamp;
 
 use super::exit::{Exit, Failure};
 use super::inspect::ReportFormat;
+use super::screen::Look;
 use crate::lab::Lab;
 use crate::report::bundle::{self, Bundle, Contents, Limits};
 use crate::report::{json, markdown};
 use crate::session::SessionView;
+use crate::tui::screen::End;
+use crate::tui::viewer;
 
 /// Arguments of `open`.
 #[derive(Clone, Debug, Args)]
@@ -21,8 +24,9 @@ pub struct OpenArgs {
     /// Bundle made by `eventlab report --bundle FILE`
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    #[arg(long, value_enum, default_value_t)]
-    pub format: ReportFormat,
+    /// Print the report instead of opening the screen; without a terminal that is what happens [default: md]
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
     /// Print this manifest of it instead of the report
     #[arg(long, value_name = "NAME")]
     pub manifest: Option<String>,
@@ -77,11 +81,12 @@ fn copies(folder: &Path, labs: &[Lab]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Shows a bundle. Exit 1 while something in it is not proven.
+/// Shows a bundle: on the screen where there is a terminal, else its report is printed. Exit 1 while something in it is
+/// not proven.
 ///
 /// # Errors
 /// A file that cannot be read, or is no bundle.
-pub fn open(args: &OpenArgs) -> Result<Exit, Failure> {
+pub async fn open(args: &OpenArgs, look: Look) -> Result<Exit, Failure> {
     let shown = args.file.display();
     let file = File::open(&args.file)
         .map_err(|error| Failure::usage(format!("cannot open {shown}: {error}")))?;
@@ -98,22 +103,30 @@ pub fn open(args: &OpenArgs) -> Result<Exit, Failure> {
         print(text);
         return Ok(Exit::Proven);
     }
+    let report = bundle.report();
+    let exit = if report.proven() {
+        Exit::Proven
+    } else {
+        Exit::NotProven
+    };
+    if args.format.is_none() && look.draws() {
+        return match viewer::run(&bundle, look.theme()).await {
+            Ok(End::Quit) => Ok(exit),
+            Ok(End::Signalled) => Ok(Exit::Interrupted),
+            Err(error) => Err(Failure::environment(error)),
+        };
+    }
     for note in &bundle.notes {
         eprintln!("eventlab: {}", visible(note));
     }
-    let report = bundle.report();
-    match args.format {
+    match args.format.unwrap_or_default() {
         ReportFormat::Json => print(&json::render(&report).map_err(Failure::internal)?),
         ReportFormat::Md => {
             print(&introduction(&bundle));
             print(&markdown::render(&report));
         }
     }
-    Ok(if report.proven() {
-        Exit::Proven
-    } else {
-        Exit::NotProven
-    })
+    Ok(exit)
 }
 
 /// Where the session came from and stood, before its report.

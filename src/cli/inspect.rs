@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::bundle;
@@ -13,7 +14,7 @@ use super::place::Place;
 use super::run::Format;
 use crate::lab::COURSE;
 use crate::report::{Report, json as report_json, markdown, runbook};
-use crate::session::SessionView;
+use crate::session::{LabStanding, SessionView, State};
 
 /// Arguments of commands that only print.
 #[derive(Clone, Debug, Args)]
@@ -47,19 +48,19 @@ pub(super) fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Lists the labs, and says of those of the course that are not there yet that they are not.
+/// Lists the labs and how far this session is in each; of those of the course that are not there it says so.
 ///
 /// # Errors
 /// A lab file that does not hold.
 pub fn list(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
-    let catalog = place.catalog()?;
-    let labs = catalog.labs();
+    let labs = place.catalog()?.labs();
+    let state = kept(place)?;
+    let standings = state.as_ref().map(State::standings).unwrap_or_default();
     let own = labs
         .iter()
         .filter(|lab| !lab.intro && !COURSE.iter().any(|(name, _)| *name == lab.name));
-    let rows: Vec<(String, String, bool)> = COURSE
-        .iter()
-        .map(
+    let course =
+        COURSE.iter().map(
             |(name, title)| match labs.iter().find(|lab| lab.name == *name) {
                 Some(lab) => (lab.name.clone(), lab.summary.clone(), true),
                 None => (
@@ -68,18 +69,68 @@ pub fn list(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
                     false,
                 ),
             },
-        )
-        .chain(own.map(|lab| (lab.name.clone(), lab.summary.clone(), true)))
-        .collect();
-    for (name, text, there) in rows {
+        );
+    for (name, text, there) in
+        course.chain(own.map(|lab| (lab.name.clone(), lab.summary.clone(), true)))
+    {
+        let standing = standings.iter().find(|standing| standing.name == name);
         match args.format {
-            Format::Text => print(&format!("{name:<12} {text}")),
-            Format::Json => {
-                print(&json!({"lab": name, "summary": text, "there": there}).to_string())
+            Format::Text => {
+                let stood = standing.map(stood).unwrap_or_default();
+                print(format!("{name:<12} {stood:<8} {text}").trim_end());
             }
+            Format::Json => print(
+                &json!({
+                    "lab": name, "summary": text, "there": there,
+                    "passed": standing.map_or(0, |standing| standing.passed),
+                    "stages": standing.map(|standing| standing.stages),
+                    "completed": standing.is_some_and(|standing| standing.completed),
+                    "current": standing.is_some_and(|standing| standing.current),
+                })
+                .to_string(),
+            ),
         }
     }
+    for text in state.iter().flat_map(State::found) {
+        eprintln!("eventlab: {text}");
+    }
     Ok(Exit::Proven)
+}
+
+/// How far a lab is, in a word; empty where nothing was done.
+fn stood(standing: &LabStanding) -> String {
+    let mark = if standing.current { ">" } else { " " };
+    if standing.completed {
+        format!("{mark} done")
+    } else if standing.passed > 0 || standing.current {
+        format!("{mark} {}/{}", standing.passed, standing.stages)
+    } else {
+        String::new()
+    }
+}
+
+/// The session as its files show it; `None` where there is none, or none that can be read: that is said.
+fn kept(place: &Place) -> Result<Option<State>, Failure> {
+    let folder = place.folder()?;
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let view = match SessionView::open(&folder) {
+        Ok(view) => view,
+        Err(error) => {
+            eprintln!("eventlab: {error}");
+            return Ok(None);
+        }
+    };
+    for note in &view.notes {
+        eprintln!("eventlab: {note}");
+    }
+    let Some(checkpoint) = view.checkpoint else {
+        return Ok(None);
+    };
+    let labs = place.catalog_of(Some(&checkpoint))?.labs();
+    let (state, _) = State::resume(Some(checkpoint), &view.entries, labs, Timestamp::now());
+    Ok(Some(state))
 }
 
 pub(super) fn view(folder: &Path) -> Result<SessionView, Failure> {
@@ -95,7 +146,7 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     let view = view(&folder)?;
     if args.runbook {
         let cases = runbook::cases(&view.entries);
-        print(&runbook::render(&cases));
+        print(&runbook::render(&cases, &runbook::in_work(&view.entries)));
         return Ok(if cases.is_empty() {
             Exit::Proven
         } else {
@@ -112,7 +163,7 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     };
     if let Some(file) = &args.bundle {
         bundle::pack(&place.session_name(), &folder, &view, &labs, file)?;
-        print(&format!("{} shows it with `eventlab open`", file.display()));
+        print(&format!("`eventlab open {}` shows it", file.display()));
         return Ok(exit);
     }
     let text = match args.format {

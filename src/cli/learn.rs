@@ -53,7 +53,7 @@ fn held(place: &Place) -> Result<Option<Held>, Failure> {
         .checkpoint
         .as_ref()
         .is_some_and(|kept| matches!(kept.phase, StagePhase::Working { .. }));
-    let labs = place.catalog()?.labs();
+    let labs = place.catalog_of(view.checkpoint.as_ref())?.labs();
     let (state, _) = State::resume(view.checkpoint, &view.entries, labs, Timestamp::now());
     Ok(Some(Held {
         state,
@@ -203,7 +203,14 @@ pub async fn reset(place: &Place, args: &ResetArgs) -> Result<Exit, Failure> {
         )));
     }
     let mut started = open(place).await?;
+    // Before it is done: whoever reads along can still interrupt it.
     let plan = started.driver.state().reset_plan(&args.lab);
+    for text in &plan.restores {
+        print(&format!("restores {text}"));
+    }
+    for text in &plan.leaves {
+        print(&format!("leaves {text}"));
+    }
     let done = reset_lab(&mut started, &args.lab).await;
     started.stop().await;
     done?;
@@ -212,12 +219,6 @@ pub async fn reset(place: &Place, args: &ResetArgs) -> Result<Exit, Failure> {
         print(&format!("{} has the seed {seed} now", args.lab));
     }
     print(&format!("{} starts over", args.lab));
-    plan.restores
-        .iter()
-        .for_each(|text| print(&format!("restored: {text}")));
-    plan.leaves
-        .iter()
-        .for_each(|text| print(&format!("left: {text}")));
     Ok(Exit::Proven)
 }
 

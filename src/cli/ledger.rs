@@ -36,8 +36,15 @@ pub fn run(place: &Place, command: &LedgerCommand) -> u8 {
 fn send_in(place: &Place, arguments: &[String], out: &mut dyn Write) -> u8 {
     match in_pod(place, arguments) {
         Ok(done) => {
-            // A reader that went away has what it wanted.
-            let _ = out.write_all(done.output.as_bytes());
+            for line in done.output.lines() {
+                // A pod has one log: what it said on stderr is told apart by how it begins. A reader that went away has
+                // what it wanted.
+                let _ = if line.starts_with("error: ") {
+                    writeln!(std::io::stderr(), "{line}")
+                } else {
+                    writeln!(out, "{line}")
+                };
+            }
             u8::try_from(done.exit_code).unwrap_or(commands::FAILED)
         }
         Err(failure) => {

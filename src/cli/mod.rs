@@ -195,7 +195,7 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Node(args)) => node::run(place, args).await,
         Some(Command::Trace(args)) => trace::run(place, args).await,
         Some(Command::Doctor(args)) => doctor::run(place, args).await,
-        Some(Command::Open(args)) => bundle::open(args),
+        Some(Command::Open(args)) => bundle::open(args, cli.look).await,
         Some(Command::Completions(args)) => shell::completions(Cli::command(), args),
         Some(Command::Man(args)) => shell::man(Cli::command(), args),
         Some(Command::Explain(args)) => explain::run(&place.real, args).await,

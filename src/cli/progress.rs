@@ -12,6 +12,9 @@ use crate::report::matrix;
 use crate::runner::autopilot::{Played, Progress, StageEnd, WrongEnd};
 use crate::session::{OpenReason, StageFailure};
 
+/// Most characters of a fact's line that are shown.
+const LONGEST_LINE: usize = 600;
+
 /// How a run is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RunFormat {
@@ -141,10 +144,19 @@ fn text(progress: &Progress) {
             title,
             observe,
             end,
+            tried,
             ..
         } => {
             let word = stage_word(end, *observe);
-            line(&format!("{lab} {number}/{of} {stage}: {word}: {title}"));
+            let with = match (end, tried) {
+                (StageEnd::Failed(_) | StageEnd::Unproven(_), Some(file)) => {
+                    format!(" (with the solution, manifests/{file})")
+                }
+                _ => String::new(),
+            };
+            line(&format!(
+                "{lab} {number}/{of} {stage}: {word}: {title}{with}"
+            ));
             match end {
                 StageEnd::Passed => {}
                 StageEnd::Failed(failures) => failures.iter().for_each(failure),
@@ -203,6 +215,17 @@ fn failure(failure: &StageFailure) {
         }
         None if failure.reason == StageFailure::FATE => line(&format!("    {}", failure.text)),
         None => line(&format!("    gate {}: {}", failure.reason, failure.text)),
+    }
+    if let Some(text) = &failure.line {
+        line(&format!("        line:     {}", cut(text)));
+    }
+}
+
+/// A line of a log can be long.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_LINE) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }
 

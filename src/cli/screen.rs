@@ -34,7 +34,15 @@ pub struct Look {
 }
 
 impl Look {
-    fn theme(self) -> Theme {
+    /// Whether a screen is to be drawn: there is a terminal, it can be drawn on, and nobody asked for lines.
+    #[must_use]
+    pub fn draws(self) -> bool {
+        has_terminal() && !self.accessible && !is_dumb()
+    }
+
+    /// The colours and characters of the screen.
+    #[must_use]
+    pub fn theme(self) -> Theme {
         let variable = |name: &str| std::env::var(name).ok();
         let colored = self
             .color
@@ -50,13 +58,12 @@ impl Look {
 /// No terminal, a session that is held by somebody else, and whatever keeps the cluster from starting.
 pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, Failure> {
     let folder = place.folder()?;
-    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if !terminal && !look.accessible {
+    if !has_terminal() && !look.accessible {
         return Err(Failure::usage(
             "there is no terminal to draw on. Without one: `eventlab run`, `status`, `check`, `report`, or line by line `eventlab --accessible`; see `eventlab --help`",
         ));
     }
-    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+    let dumb = is_dumb();
     if dumb && !look.accessible {
         say("this terminal (TERM=dumb) cannot be drawn on: line by line, as with --accessible");
     }
@@ -107,6 +114,14 @@ async fn draw(
         return linear::run(driver, cluster, theme, folder, &mut std::io::stdout()).await;
     }
     screen::run(driver, cluster, look.theme(), folder).await
+}
+
+fn has_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+fn is_dumb() -> bool {
+    std::env::var("TERM").is_ok_and(|term| term == "dumb")
 }
 
 /// To stderr, if anybody is there: after a hang-up nobody is.

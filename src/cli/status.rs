@@ -43,7 +43,7 @@ pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
         "api": running.as_ref().map(|running| running.api.clone()),
         "kubeconfig": running.as_ref().map(|running| running.kubeconfig.clone()),
         "addresses": addresses,
-        "notes": view.notes,
+        "notes": view.notes.iter().chain(state.found()).collect::<Vec<_>>(),
     });
     match args.format {
         Format::Json => print(&value.to_string()),

@@ -102,12 +102,20 @@ pub enum Drift {
     /// Deleted and made anew.
     Replaced,
     Changed,
+    /// The cluster itself has another version now: this one.
+    Version(String),
 }
+
+/// The first words of the fingerprint that tells the version of a cluster.
+const SERVER: (&str, &str, &str) = ("version", "Cluster", "kubernetes");
 
 /// Why an object was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("{object}: kind {kind} is not one the lab applies")]
+    #[error(
+        "{object}: kind {kind} is not one the lab applies; those are {}",
+        applied_kinds()
+    )]
     UnknownKind { object: String, kind: String },
     #[error(
         "{object} is there and does not carry {MANAGED_BY_LABEL}={MANAGED_BY}: it is not the lab's, and is left alone. Delete or rename it"
@@ -153,6 +161,15 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ),
     ("argoproj.io/v1alpha1", "Workflow", "workflows", true),
 ];
+
+/// Version and kind of all that a lab may apply.
+fn applied_kinds() -> String {
+    let names: Vec<String> = KINDS
+        .iter()
+        .map(|(version, kind, ..)| format!("{version} {kind}"))
+        .collect();
+    names.join(", ")
+}
 
 impl Cluster {
     /// Applies one object of the lab; adds the lab's label and namespace.
@@ -247,11 +264,44 @@ impl Cluster {
         Ok(object)
     }
 
+    /// The cluster's version, kept beside the fingerprints of what was applied to it.
+    ///
+    /// # Errors
+    /// [`LookError`] when the API server did not say.
+    pub async fn server_fingerprint(&self) -> Result<Fingerprint, LookError> {
+        let version = self
+            .client()
+            .apiserver_version()
+            .await
+            .map_err(LookError::api("read", "the cluster's version".to_owned()))?;
+        let (api_version, kind, name) = SERVER;
+        Ok(Fingerprint {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            uid: "-".to_owned(),
+            hash: version.git_version.replace(' ', "_"),
+        })
+    }
+
     /// How the object of a fingerprint differs now.
     ///
     /// # Errors
     /// [`LookError`] when it could not be looked at.
     pub async fn drift(&self, applied: &Fingerprint) -> Result<Drift, LookError> {
+        let words = (
+            applied.api_version.as_str(),
+            applied.kind.as_str(),
+            applied.name.as_str(),
+        );
+        if words == SERVER {
+            let now = self.server_fingerprint().await?.hash;
+            return Ok(if now == applied.hash {
+                Drift::None
+            } else {
+                Drift::Version(now)
+            });
+        }
         let title = format!("{}/{}", applied.kind, applied.name);
         let object = json!({"apiVersion": applied.api_version, "kind": applied.kind});
         let Ok((api, _)) = self.api_for(&object, &title) else {

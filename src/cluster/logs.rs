@@ -52,12 +52,27 @@ impl Cluster {
         self.follow_logs_since(selector, None)
     }
 
+    /// As [`Cluster::follow_logs`], of every container: those that prepare a pod and those beside its work as well.
+    #[must_use]
+    pub fn follow_all_logs(&self, selector: &str) -> (LogFollower, mpsc::Receiver<LogLine>) {
+        self.follow(selector, None, Containers::All)
+    }
+
     /// As [`Cluster::follow_logs`], with the lines from a time on.
     #[must_use]
     pub fn follow_logs_since(
         &self,
         selector: &str,
         since: Option<Timestamp>,
+    ) -> (LogFollower, mpsc::Receiver<LogLine>) {
+        self.follow(selector, since, Containers::Main)
+    }
+
+    fn follow(
+        &self,
+        selector: &str,
+        since: Option<Timestamp>,
+        containers: Containers,
     ) -> (LogFollower, mpsc::Receiver<LogLine>) {
         let (sender, receiver) = mpsc::channel(1024);
         let cancel = CancellationToken::new();
@@ -67,6 +82,7 @@ impl Cluster {
             sender,
             cancel: cancel.clone(),
             since,
+            containers,
         };
         tokio::spawn(follow.pods(selector.to_owned()));
         (LogFollower { cancel }, receiver)
@@ -80,6 +96,14 @@ struct Follow {
     sender: mpsc::Sender<LogLine>,
     cancel: CancellationToken,
     since: Option<Timestamp>,
+    containers: Containers,
+}
+
+/// Whose logs are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Containers {
+    Main,
+    All,
 }
 
 impl Follow {
@@ -98,10 +122,15 @@ impl Follow {
             };
             match pod {
                 Some(Ok(pod)) => {
-                    if let Some(instance) = running_instance(&pod)
-                        && seen.insert((instance.uid.clone(), instance.instance))
-                    {
-                        tokio::spawn(self.clone().container(instance));
+                    for instance in instances(&pod, self.containers) {
+                        let life = (
+                            instance.uid.clone(),
+                            instance.container.clone(),
+                            instance.instance,
+                        );
+                        if seen.insert(life) {
+                            tokio::spawn(self.clone().container(instance));
+                        }
                     }
                 }
                 Some(Err(error)) => {
@@ -308,9 +337,15 @@ fn gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-fn main_status(pod: &Pod) -> Option<&ContainerStatus> {
-    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
-    statuses.iter().find(|status| status.name == "main")
+/// What the kubelet says of a pod's containers: those that prepare it, those that do its work, those added to debug it.
+fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.as_ref();
+    let lists = [
+        status.and_then(|status| status.init_container_statuses.as_ref()),
+        status.and_then(|status| status.container_statuses.as_ref()),
+        status.and_then(|status| status.ephemeral_container_statuses.as_ref()),
+    ];
+    lists.into_iter().flatten().flatten()
 }
 
 /// A pod that was made anew under the same name, or a container that was started more than once since, has nothing left
@@ -319,7 +354,7 @@ fn source_of(pod: &Pod, instance: &ContainerInstance) -> Option<Source> {
     if pod.metadata.uid.as_deref() != Some(&instance.uid) {
         return None;
     }
-    let status = main_status(pod)?;
+    let status = statuses(pod).find(|status| status.name == instance.container)?;
     let count = u32::try_from(status.restart_count).ok()?;
     let running = status
         .state
@@ -335,19 +370,30 @@ fn source_of(pod: &Pod, instance: &ContainerInstance) -> Option<Source> {
     }
 }
 
-/// The instance of container `main` whose log can be read: it runs, or it has ended.
-fn running_instance(pod: &Pod) -> Option<ContainerInstance> {
-    let status = main_status(pod)?;
-    let state = status.state.as_ref()?;
-    if state.running.is_none() && state.terminated.is_none() {
-        return None;
-    }
-    Some(ContainerInstance {
-        pod: pod.metadata.name.clone()?,
-        uid: pod.metadata.uid.clone()?,
-        container: "main".to_owned(),
-        instance: u32::try_from(status.restart_count).ok()?,
-    })
+/// The containers whose log can be read: they run, or have ended.
+fn instances(pod: &Pod, containers: Containers) -> Vec<ContainerInstance> {
+    let (Some(name), Some(uid)) = (&pod.metadata.name, &pod.metadata.uid) else {
+        return Vec::new();
+    };
+    let wanted = |status: &&ContainerStatus| containers == Containers::All || status.name == "main";
+    let has_log = |status: &&ContainerStatus| {
+        status
+            .state
+            .as_ref()
+            .is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+    };
+    statuses(pod)
+        .filter(wanted)
+        .filter(has_log)
+        .filter_map(|status| {
+            Some(ContainerInstance {
+                pod: name.clone(),
+                uid: uid.clone(),
+                container: status.name.clone(),
+                instance: u32::try_from(status.restart_count).ok()?,
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -413,6 +459,33 @@ mod tests {
         serde_json::from_value(json!({"metadata": {"name": "p", "uid": uid}, "status": {"containerStatuses": [
             {"name": "main", "image": "i", "imageID": "", "ready": true, "restartCount": count, "state": state}]}}))
         .unwrap()
+    }
+
+    #[test]
+    fn every_container_that_has_a_log_is_followed_where_all_are_asked_for() {
+        let status = |name: &str, state: serde_json::Value| json!({"name": name, "image": "i", "imageID": "", "ready": false, "restartCount": 2, "state": state});
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p", "uid": "u"}, "status": {
+            "initContainerStatuses": [status("init", json!({"terminated": {"exitCode": 0}}))],
+            "containerStatuses": [status("wait", json!({"running": {}})), status("main", json!({"running": {}})),
+                status("late", json!({"waiting": {"reason": "PodInitializing"}}))],
+            "ephemeralContainerStatuses": [status("debugger", json!({"running": {}}))],
+        }}))
+        .unwrap();
+        let names = |containers| -> Vec<String> {
+            let found = instances(&pod, containers);
+            assert!(found.iter().all(|one| one.instance == 2 && one.uid == "u"));
+            found.into_iter().map(|one| one.container).collect()
+        };
+        assert_eq!(names(Containers::All), ["init", "wait", "main", "debugger"]);
+        assert_eq!(names(Containers::Main), ["main"]);
+        let init = ContainerInstance {
+            pod: "p".into(),
+            uid: "u".into(),
+            container: "init".into(),
+            instance: 2,
+        };
+        let rest = Some(Source::Rest { previous: false });
+        assert_eq!(source_of(&pod, &init), rest);
     }
 
     #[test]

@@ -78,11 +78,13 @@ fn yaml_error(file: &str, error: &serde_saphyr::Error) -> ManifestError {
     let place = error.location().map_or_else(String::new, |location| {
         format!("line {}, column {}: ", location.line(), location.column())
     });
-    let message = error
-        .to_string()
-        .lines()
-        .next()
-        .unwrap_or_default()
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    // The parser says the place once more.
+    let message = first
+        .strip_prefix("error: line ")
+        .and_then(|rest| rest.split_once(": "))
+        .map_or(first, |(_, message)| message)
         .to_owned();
     ManifestError::Yaml {
         file: file.to_owned(),

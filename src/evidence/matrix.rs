@@ -26,19 +26,17 @@ pub struct MatrixLine {
     pub unresolved: u64,
     /// Orders that are unresolved still.
     pub open: u64,
+    /// Whether each order for itself has one effect, and one record where records are kept.
+    pub each_once: bool,
     /// Whether the stage has passed, with the fate of each request.
     pub passed: bool,
 }
 
 impl MatrixLine {
-    /// One effect and one record an intended effect, nothing left open, and the stage has passed.
+    /// One effect and one record of each intended effect, nothing left open, and the stage has passed.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.passed
-            && self.orders > 0
-            && self.effects == self.orders
-            && self.records.is_none_or(|records| records == self.orders)
-            && self.open == 0
+        self.passed && self.orders > 0 && self.each_once && self.open == 0
     }
 }
 
@@ -107,6 +105,9 @@ pub fn matrix_line(
             .iter()
             .filter(|(.., claim)| *claim == Some("unresolved"))
             .count() as u64,
+        each_once: looks
+            .iter()
+            .all(|(effects, records, _)| *effects == 1 && records.is_none_or(|count| count == 1)),
         passed,
     }
 }
@@ -155,11 +156,22 @@ mod tests {
                 true,
                 true,
             ),
-            // One order twice and the other never: the sums alone would hold.
+            // Only the last look at an order counts.
             (
                 vec![look("a", 0, 1, "unresolved"), look("a", 1, 1, "completed")],
                 true,
                 true,
+            ),
+            // One order twice and the other never: the sums alone would hold.
+            (
+                vec![look("a", 2, 1, "completed"), look("b", 0, 1, "completed")],
+                true,
+                false,
+            ),
+            (
+                vec![look("a", 1, 2, "completed"), look("b", 1, 0, "completed")],
+                true,
+                false,
             ),
         ] {
             let line = line(facts.clone(), passed);

@@ -32,13 +32,15 @@ struct Seen<'a> {
 
 /// Judges every expectation by the last look of this stage and attempt.
 ///
-/// `not_looked` says why the look was not made.
+/// `not_looked` says why the look was not made. `under_way` says that not every run had come to its end by then: what is
+/// missing may still come, so that only what is too much speaks against the expectation.
 #[must_use]
 pub fn judge_orders(
     occasion: Occasion<'_>,
     expected: &[OrderExpectation],
     facts: &[Fact],
     not_looked: Option<&str>,
+    under_way: bool,
 ) -> Vec<Judgement> {
     expected
         .iter()
@@ -46,7 +48,7 @@ pub fn judge_orders(
             let look = last_look(expectation, occasion, facts);
             Judgement {
                 order: Some(expectation.name.clone()),
-                ..occasion.judgement(holds(expectation, look, not_looked))
+                ..occasion.judgement(holds(expectation, look, not_looked, under_way))
             }
         })
         .collect()
@@ -87,6 +89,7 @@ fn holds(
     expectation: &OrderExpectation,
     look: Option<(&Fact, Seen<'_>)>,
     not_looked: Option<&str>,
+    under_way: bool,
 ) -> Verdict {
     let claim = format!(
         "order {} {}: {}",
@@ -112,6 +115,12 @@ fn holds(
     let differences = differences(expectation, &seen);
     if differences.is_empty() {
         verdict(Outcome::Proven, None, facts)
+    } else if under_way && !too_much(expectation, &seen) {
+        let because = format!(
+            "{}, and a run had not ended by then",
+            differences.join(", ")
+        );
+        verdict(Outcome::Unproven, Some(because), facts)
     } else {
         verdict(Outcome::Refuted, Some(differences.join(", ")), facts)
     }
@@ -179,6 +188,14 @@ fn differences(expectation: &OrderExpectation, seen: &Seen<'_>) -> Vec<String> {
     parts
 }
 
+/// Whether there is more than there should be, which no later run takes back.
+fn too_much(expectation: &OrderExpectation, seen: &Seen<'_>) -> bool {
+    let more = |wanted: Option<u64>, there: u64| wanted.is_some_and(|count| there > count);
+    more(expectation.attempts, seen.attempts)
+        || more(expectation.effects, seen.effects)
+        || more(expectation.records, seen.records.unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +229,7 @@ mod tests {
         )
     }
 
-    fn outcome(facts: Vec<Fact>) -> (Outcome, String) {
+    fn outcome(facts: Vec<Fact>, under_way: bool) -> (Outcome, String) {
         let facts = numbered(facts);
         let (lab, stage, attempt) = facts.first().map_or_else(
             || ("l".to_owned(), "s".to_owned(), 1),
@@ -224,7 +241,7 @@ mod tests {
             stage: &stage,
             attempt,
         };
-        let judged = judge_orders(occasion, &[expectation()], &facts, None);
+        let judged = judge_orders(occasion, &[expectation()], &facts, None, under_way);
         (
             judged[0].verdict.outcome,
             judged[0].verdict.because.clone().unwrap_or_default(),
@@ -266,9 +283,24 @@ mod tests {
                 "its claim is none",
             ),
         ] {
-            let (outcome, text) = outcome(facts);
+            let (outcome, text) = outcome(facts, false);
             assert_eq!(outcome, want, "{text}");
             assert!(text.contains(because), "{text}");
+        }
+    }
+
+    /// A run that has not ended can still bring what is missing; it takes nothing away.
+    #[test]
+    fn what_is_missing_while_a_run_is_under_way_is_open_and_what_is_too_much_is_not() {
+        for (seen, want) in [
+            (look(0, Some(0), None), Outcome::Unproven),
+            (look(0, Some(1), Some("processing")), Outcome::Unproven),
+            (look(2, Some(1), Some("completed")), Outcome::Refuted),
+            (look(1, Some(2), Some("completed")), Outcome::Refuted),
+            (look(1, Some(1), Some("completed")), Outcome::Proven),
+        ] {
+            let (outcome, text) = outcome(vec![seen], true);
+            assert_eq!(outcome, want, "{text}");
         }
     }
 }

@@ -66,6 +66,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/base/reconcile.yaml"),
     ),
     (
+        "claim/mutex.yaml",
+        include_str!("../../manifests/claim/mutex.yaml"),
+    ),
+    (
         "claim/naive.yaml",
         include_str!("../../manifests/claim/naive.yaml"),
     ),
@@ -96,10 +100,6 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "claim/wrong-mutex-check.yaml",
         include_str!("../../manifests/claim/wrong-mutex-check.yaml"),
-    ),
-    (
-        "claim/wrong-mutex-naive.yaml",
-        include_str!("../../manifests/claim/wrong-mutex-naive.yaml"),
     ),
     (
         "claim/wrong-naive.yaml",
@@ -582,6 +582,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/retention/wrong-day.yaml"),
     ),
     (
+        "retention/wrong-exact.yaml",
+        include_str!("../../manifests/retention/wrong-exact.yaml"),
+    ),
+    (
         "retention/wrong-hour.yaml",
         include_str!("../../manifests/retention/wrong-hour.yaml"),
     ),
@@ -688,6 +692,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "uncertain/solution.yaml",
         include_str!("../../manifests/uncertain/solution.yaml"),
+    ),
+    (
+        "uncertain/risk.yaml",
+        include_str!("../../manifests/uncertain/risk.yaml"),
     ),
     (
         "uncertain/wrong-arrival.yaml",

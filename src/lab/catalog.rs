@@ -155,6 +155,7 @@ impl Catalog {
                 message: error.to_string(),
             })?;
             lab.stages.iter_mut().for_each(Stage::expand_copies);
+            lab.stages.iter_mut().for_each(Stage::mix_answers);
             refuse_twins(&read, &file, &lab)?;
             read.push((file, lab));
         }

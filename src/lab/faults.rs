@@ -112,11 +112,14 @@ fn drawn_position(seed: u64, length: usize) -> usize {
 }
 
 impl Faults {
-    /// The fault of a seed.
+    /// The fault of a seed: the one whose name and seed give the largest number (rendezvous hashing). A fault that is added
+    /// takes its share of the seeds, one that is taken away gives its own up, and all others draw what they drew before.
     #[must_use]
     pub fn of_seed(&self, seed: u32) -> Option<&Fault> {
+        let weight = |fault: &Fault| mixed(name_number(&fault.name) ^ mixed(u64::from(seed)));
         self.list
-            .get(drawn_position(u64::from(seed), self.list.len()))
+            .iter()
+            .max_by(|one, other| (weight(one), &one.name).cmp(&(weight(other), &other.name)))
     }
 
     /// The smallest seed from 1 of each fault, in the order of the list.
@@ -267,7 +270,8 @@ impl Faults {
     }
 }
 
-fn name_number(name: &str) -> u64 {
+/// A number that a text always has, and that says nothing about it.
+pub(super) fn name_number(name: &str) -> u64 {
     name.bytes().fold(0, |number, byte| {
         mixed(number.wrapping_mul(257).wrapping_add(u64::from(byte)))
     })

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::action::Action;
+use super::faults::name_number;
 pub use super::faults::{Change, Fault, FaultWrongFix, Faults};
 use crate::evidence::{AccessExpectation, Fate, Layer, OrderExpectation, Right};
 
@@ -206,6 +207,16 @@ impl Probe {
 }
 
 impl Stage {
+    /// Offers the answers of a report in an order that says nothing about them: authors write the right one first.
+    pub(super) fn mix_answers(&mut self) {
+        if let Some(report) = &mut self.report {
+            report.causes.sort_by_key(|cause| name_number(&cause.text));
+            report
+                .not_proven
+                .sort_by_key(|point| name_number(&point.text));
+        }
+    }
+
     /// Puts every probe with copies in their place.
     pub(super) fn expand_copies(&mut self) {
         let probes = std::mem::take(&mut self.probes);

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::error::AtPath;
 use super::order::{check_amount, key};
@@ -14,8 +14,13 @@ use super::rows::{Entry, KnownKey, add_attempt, add_effect};
 use super::{Ledger, LedgerError, clock, format_clock};
 
 mod rows;
+mod settle;
+mod table;
+
+use table::{Change, Stored, find, store, win};
 
 pub use rows::{ClaimRow, TransitionRow};
+pub use settle::{Abandoned, Finding, Person, Settlement};
 
 /// Why a claim whose run is gone is unresolved.
 const WRITE_MAY_HAVE_BEGUN: &str = "the lease ended after the write may have begun";
@@ -95,64 +100,6 @@ pub enum ClaimOutcome {
     Conflict { amount_cents: i64 },
 }
 
-/// What a look at the destination found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// The work is there, under this reference.
-    Found(String),
-    /// It is certainly not there.
-    Absent,
-    /// The destination cannot be asked.
-    Unknown(String),
-}
-
-/// A stored claim, as far as decisions need it.
-struct Stored {
-    amount_cents: i64,
-    state: String,
-    sending: bool,
-    owner: String,
-    reference: String,
-    detail: String,
-    workflow_uid: String,
-    arrival: String,
-    lease: i64,
-}
-
-impl Stored {
-    /// The rows that this claim leads to.
-    fn entry<'a>(&'a self, order_id: &'a str, action: &'a str) -> Entry<'a> {
-        Entry {
-            order_id,
-            action,
-            amount_cents: self.amount_cents,
-            workflow_uid: &self.workflow_uid,
-            workflow_name: "",
-            arrival: &self.arrival,
-            trace: "",
-        }
-    }
-}
-
-/// A claim whose run is gone: its lease was over, and nobody had settled it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Abandoned {
-    pub order_id: String,
-    pub action: String,
-    /// `unresolved` when the write may have begun, else `failed`.
-    pub state: String,
-}
-
-/// What a transition writes.
-struct Change<'a> {
-    state: &'a str,
-    sending: bool,
-    owner: &'a str,
-    reference: &'a str,
-    detail: &'a str,
-    workflow_uid: &'a str,
-}
-
 impl Ledger {
     /// Claims work, if it is free: new, failed, or left by a run that surely had not begun to write.
     ///
@@ -202,78 +149,6 @@ impl Ledger {
         self.finish(owner, "unresolved", "", detail)
     }
 
-    /// Settles an unresolved claim by what was found at the destination; answers its state afterwards.
-    pub fn reconcile(
-        &mut self,
-        order_id: &str,
-        action: &str,
-        finding: &Finding,
-    ) -> Result<String, LedgerError> {
-        self.settle(order_id, action, finding, "reconcile", "")
-    }
-
-    /// Settles an unresolved claim by what a person found out, who is named in the claim's detail.
-    pub fn decide(
-        &mut self,
-        order_id: &str,
-        action: &str,
-        finding: &Finding,
-        by: &str,
-    ) -> Result<String, LedgerError> {
-        key("name of the person", by)?;
-        self.settle(order_id, action, finding, "decide", by)
-    }
-
-    fn settle(
-        &mut self,
-        order_id: &str,
-        action: &str,
-        finding: &Finding,
-        mode: &str,
-        by: &str,
-    ) -> Result<String, LedgerError> {
-        self.in_transaction(|transaction| {
-            let now = clock::tick(transaction)?;
-            let Some(stored) = find(transaction, order_id, action)? else {
-                return Ok(String::new());
-            };
-            if stored.state != "unresolved" {
-                return Ok(stored.state);
-            }
-            let (state, reference, detail) = match finding {
-                Finding::Found(reference) => (
-                    "completed",
-                    reference.as_str(),
-                    "found at the destination".to_owned(),
-                ),
-                Finding::Absent => ("failed", "", "not found at the destination".to_owned()),
-                Finding::Unknown(why) => (
-                    "unresolved",
-                    "",
-                    format!("the destination cannot be asked: {why}"),
-                ),
-            };
-            let detail = if by.is_empty() {
-                detail
-            } else {
-                format!("{detail}, decided by {by}")
-            };
-            let change = Change {
-                state,
-                sending: state == "unresolved",
-                owner: "",
-                reference,
-                detail: cut(&detail),
-                workflow_uid: &stored.workflow_uid,
-            };
-            store(transaction, order_id, action, &change, now)?;
-            if state == "completed" {
-                reflect(transaction, stored.entry(order_id, action), mode, now)?;
-            }
-            Ok(state.to_owned())
-        })
-    }
-
     fn finish(
         &mut self,
         owner: &Owner,
@@ -319,47 +194,6 @@ impl Ledger {
             }))
         };
         read().at(&self.path)
-    }
-
-    /// Takes the claims whose lease is over out of the hands of runs that are gone.
-    ///
-    /// Where the write may have begun the claim becomes `unresolved`, else `failed`, so that it may be tried again.
-    pub fn abandon_expired(&mut self) -> Result<Vec<Abandoned>, LedgerError> {
-        self.in_transaction(|transaction| {
-            let now = clock::tick(transaction)?;
-            let expired: Vec<(String, String)> = transaction
-                .prepare_cached(
-                    "SELECT order_id, action FROM claims WHERE state = 'processing' AND lease_ms <= ?1",
-                )?
-                .query_map(params![now], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<rusqlite::Result<_>>()?;
-            let mut abandoned = Vec::new();
-            for (order_id, action) in expired {
-                let Some(stored) = find(transaction, &order_id, &action)? else {
-                    continue;
-                };
-                let (state, detail) = if stored.sending {
-                    ("unresolved", WRITE_MAY_HAVE_BEGUN)
-                } else {
-                    ("failed", "the lease ended before the write began")
-                };
-                let change = Change {
-                    state,
-                    sending: stored.sending,
-                    owner: "",
-                    reference: "",
-                    detail,
-                    workflow_uid: &stored.workflow_uid,
-                };
-                store(transaction, &order_id, &action, &change, now)?;
-                abandoned.push(Abandoned {
-                    order_id,
-                    action,
-                    state: state.to_owned(),
-                });
-            }
-            Ok(abandoned)
-        })
     }
 
     /// Runs a write as the owner of a claim that is being processed; `false` means that the lease is over.
@@ -477,6 +311,15 @@ fn effect_of(
         .optional()
 }
 
+/// Details come from other systems' errors: what is too long is cut.
+fn cut(text: &str) -> &str {
+    let end = (0..=text.len().min(512))
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
+    text.get(..end).unwrap_or_default()
+}
+
 /// A completed claim is an effect of the business: its row, its balance and its attempt come with it.
 fn reflect(
     transaction: &Transaction<'_>,
@@ -489,132 +332,6 @@ fn reflect(
     }
     let (effect, _) = add_effect(transaction, entry, KnownKey::Keep, now)?;
     add_attempt(transaction, entry, mode, "applied", Some(effect), now).map(drop)
-}
-
-/// Details come from other systems' errors: what is too long is cut.
-fn cut(text: &str) -> &str {
-    let end = (0..=text.len().min(512))
-        .rev()
-        .find(|end| text.is_char_boundary(*end))
-        .unwrap_or(0);
-    text.get(..end).unwrap_or_default()
-}
-
-fn find(connection: &Connection, order_id: &str, action: &str) -> rusqlite::Result<Option<Stored>> {
-    connection
-        .prepare_cached(
-            "SELECT amount_cents, state, sending, owner, reference, detail, workflow_uid, arrival, lease_ms
-             FROM claims WHERE order_id = ?1 AND action = ?2",
-        )?
-        .query_row(params![order_id, action], |row| {
-            Ok(Stored {
-                amount_cents: row.get(0)?,
-                state: row.get(1)?,
-                sending: row.get(2)?,
-                owner: row.get(3)?,
-                reference: row.get(4)?,
-                detail: row.get(5)?,
-                workflow_uid: row.get(6)?,
-                arrival: row.get(7)?,
-                lease: row.get(8)?,
-            })
-        })
-        .optional()
-}
-
-/// Takes a claim that is free, under a new token.
-fn win(
-    transaction: &Transaction<'_>,
-    request: &ClaimRequest,
-    now: i64,
-) -> rusqlite::Result<ClaimOutcome> {
-    let token = uuid::Uuid::new_v4().to_string();
-    let lease = now.saturating_add(i64::try_from(request.lease.as_millis()).unwrap_or(i64::MAX));
-    let change = Change {
-        state: "processing",
-        sending: false,
-        owner: &token,
-        reference: "",
-        detail: "claimed",
-        workflow_uid: &request.workflow_uid,
-    };
-    let seq = transition(
-        transaction,
-        &request.order_id,
-        &request.action,
-        &change,
-        now,
-    )?;
-    transaction
-        .prepare_cached(
-            "INSERT INTO claims (seq, order_id, action, amount_cents, state, sending, owner, reference, detail,
-                workflow_uid, arrival, lease_ms, clock_ms)
-             VALUES (?1, ?2, ?3, ?4, 'processing', 0, ?5, '', 'claimed', ?6, ?7, ?8, ?9)
-             ON CONFLICT (order_id, action) DO UPDATE SET seq = excluded.seq, state = excluded.state, sending = 0,
-                owner = excluded.owner, reference = '', detail = excluded.detail, workflow_uid = excluded.workflow_uid,
-                arrival = excluded.arrival, lease_ms = excluded.lease_ms, clock_ms = excluded.clock_ms",
-        )?
-        .execute(params![
-            seq,
-            request.order_id,
-            request.action,
-            request.amount_cents,
-            token,
-            request.workflow_uid,
-            request.arrival,
-            lease,
-            now
-        ])?;
-    Ok(ClaimOutcome::Won(Owner {
-        order_id: request.order_id.clone(),
-        action: request.action.clone(),
-        token,
-    }))
-}
-
-fn transition(
-    transaction: &Transaction<'_>,
-    order_id: &str,
-    action: &str,
-    change: &Change<'_>,
-    now: i64,
-) -> rusqlite::Result<i64> {
-    transaction
-        .prepare_cached(
-            "INSERT INTO transitions (order_id, action, state, workflow_uid, reference, detail, clock_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING seq",
-        )?
-        .query_row(
-            params![order_id, action, change.state, change.workflow_uid, change.reference, change.detail, now],
-            |row| row.get(0),
-        )
-}
-
-fn store(
-    transaction: &Transaction<'_>,
-    order_id: &str,
-    action: &str,
-    change: &Change<'_>,
-    now: i64,
-) -> rusqlite::Result<()> {
-    let seq = transition(transaction, order_id, action, change, now)?;
-    transaction
-        .prepare_cached(
-            "UPDATE claims SET seq = ?1, state = ?2, sending = ?3, owner = ?4, reference = ?5, detail = ?6, clock_ms = ?7
-             WHERE order_id = ?8 AND action = ?9",
-        )?
-        .execute(params![
-            seq,
-            change.state,
-            change.sending,
-            change.owner,
-            change.reference,
-            change.detail,
-            now,
-            order_id,
-            action
-        ])
-        .map(drop)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod show;
 mod source;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -88,12 +89,27 @@ enum CommandError {
     View(String),
     #[error("name the CRM with --crm URL; outside a pod there is no variable CRM_SERVICE_HOST")]
     NoCrm,
-    #[error("ask the CRM for a fault: {source}")]
-    SetFault { source: std::io::Error },
     #[error(
         "there is no claim on order {order_id} {action}; `eventlab ledger claims` lists them, --amount makes a new one"
     )]
     NoClaim { order_id: String, action: String },
+    #[error(
+        "there is no claim on order {order_id} {action}, and nothing was changed; `eventlab ledger claims` lists them"
+    )]
+    NotThere { order_id: String, action: String },
+    #[error(
+        "the claim on order {order_id} {action} is {state}, not unresolved: there is nothing to decide, and nothing was changed{}",
+        if state == "processing" { "; once its lease is over, `eventlab ledger reconcile` takes it out of the run's hands" } else { "" }
+    )]
+    NotOpen {
+        order_id: String,
+        action: String,
+        state: String,
+    },
+    #[error(
+        "there is no ledger in {0}: the file has no tables; the first `eventlab ledger apply` makes them"
+    )]
+    NoTables(PathBuf),
 }
 
 impl CommandError {
@@ -103,6 +119,7 @@ impl CommandError {
             | CommandError::Url(_)
             | CommandError::NoFile
             | CommandError::NoCrm
+            | CommandError::NotThere { .. }
             | CommandError::NoClaim { .. } => USAGE,
             CommandError::View(_) => UNSEEN,
             // A reader that went away (`| head`) has what it wanted.

@@ -4,70 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::crm::{Client, FaultPoint, NewEntry, PostError};
+use super::crm::{Client, NewEntry, PostError};
+use super::mishap::{CrashPoint, Fault, Mishap};
 use super::{
     ClaimOutcome, ClaimRequest, ClaimRow, Finding, Ledger, LedgerError, MAX_PAGE, Owner, Reader,
+    Settlement,
 };
-
-/// Where a run dies, as by `kill -9`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum CrashPoint {
-    /// The claim is taken, nothing was sent.
-    AfterClaim,
-    /// The write is announced, nothing was sent.
-    BeforeWrite,
-    /// The CRM has answered, the claim does not know.
-    AfterWrite,
-}
-
-/// What goes wrong with one delivery, for the lab: where its run dies, stalls, or what the CRM does to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Fault {
-    /// Nothing.
-    #[default]
-    None,
-    /// The run dies: the claim is taken, nothing was sent.
-    AfterClaim,
-    /// The run dies: the write is announced, nothing was sent.
-    BeforeWrite,
-    /// The run dies: the CRM has answered, the claim does not know.
-    AfterWrite,
-    /// The run sleeps after its claim until the claim is not its own any more, and then goes on.
-    Stall,
-    /// The CRM answers 503 and writes nothing.
-    CrmBeforeCommit,
-    /// The CRM writes and closes without an answer.
-    CrmAfterCommit,
-    /// The CRM writes and answers 500.
-    CrmWrongAnswer,
-    /// The CRM writes and its answer does not come in time.
-    CrmHang,
-}
-
-impl Fault {
-    /// Where the run dies.
-    #[must_use]
-    pub fn crash(self) -> Option<CrashPoint> {
-        match self {
-            Fault::AfterClaim => Some(CrashPoint::AfterClaim),
-            Fault::BeforeWrite => Some(CrashPoint::BeforeWrite),
-            Fault::AfterWrite => Some(CrashPoint::AfterWrite),
-            _ => None,
-        }
-    }
-
-    /// What the CRM is to do to the next request.
-    #[must_use]
-    pub fn at_crm(self) -> Option<FaultPoint> {
-        match self {
-            Fault::CrmBeforeCommit => Some(FaultPoint::BeforeCommit),
-            Fault::CrmAfterCommit => Some(FaultPoint::AfterCommit),
-            Fault::CrmWrongAnswer => Some(FaultPoint::WrongAnswer),
-            Fault::CrmHang => Some(FaultPoint::Hang),
-            _ => None,
-        }
-    }
-}
 
 /// A stalled run gives up after so long of its own time.
 const LONGEST_STALL: Duration = Duration::from_secs(60);
@@ -101,14 +43,13 @@ pub fn source_id(order_id: &str, action: &str) -> String {
     format!("{order_id}:{action}")
 }
 
-/// Delivers once, whatever happened to earlier runs; `fault` lets this one go wrong on the way.
+/// Delivers once, whatever happened to earlier runs; `mishap` lets this one go wrong on the way.
 pub fn deliver(
     ledger: &mut Ledger,
     crm: &Client,
     request: &ClaimRequest,
-    fault: Fault,
+    mishap: Mishap,
 ) -> Result<Delivery, LedgerError> {
-    let crash = fault.crash();
     let owner = match ledger.claim(request)? {
         ClaimOutcome::Won(owner) => owner,
         ClaimOutcome::Busy {
@@ -126,8 +67,8 @@ pub fn deliver(
         ClaimOutcome::Unresolved { detail } => return Ok(Delivery::Unresolved { detail }),
         ClaimOutcome::Conflict { amount_cents } => return Ok(Delivery::Conflict { amount_cents }),
     };
-    die_at(crash, CrashPoint::AfterClaim);
-    if fault == Fault::Stall {
+    mishap.reach(CrashPoint::AfterClaim);
+    if mishap.fault == Fault::Stall {
         stall(ledger, &owner)?;
     }
     match ledger.begin_write(&owner) {
@@ -140,9 +81,9 @@ pub fn deliver(
         }
         Err(error) => return Err(error),
     }
-    die_at(crash, CrashPoint::BeforeWrite);
-    let written = write(crm, request);
-    die_at(crash, CrashPoint::AfterWrite);
+    mishap.reach(CrashPoint::BeforeWrite);
+    let written = write(crm, request, mishap.fault);
+    mishap.reach(CrashPoint::AfterWrite);
     match record(ledger, &owner, &written) {
         Err(error @ LedgerError::NotOwner { .. }) => {
             ledger.note_refused(request)?;
@@ -158,11 +99,10 @@ pub fn deliver(
 
 /// Writes without looking at any claim: what happens without all this.
 #[must_use]
-pub fn deliver_blindly(crm: &Client, request: &ClaimRequest, fault: Fault) -> Delivery {
-    let crash = fault.crash();
-    die_at(crash, CrashPoint::BeforeWrite);
-    let written = write(crm, request);
-    die_at(crash, CrashPoint::AfterWrite);
+pub fn deliver_blindly(crm: &Client, request: &ClaimRequest, mishap: Mishap) -> Delivery {
+    mishap.reach(CrashPoint::BeforeWrite);
+    let written = write(crm, request, mishap.fault);
+    mishap.reach(CrashPoint::AfterWrite);
     match written {
         Ok(reference) => Delivery::Completed { reference },
         Err(PostError::NotWritten(detail)) => Delivery::Failed { detail },
@@ -170,7 +110,13 @@ pub fn deliver_blindly(crm: &Client, request: &ClaimRequest, fault: Fault) -> De
     }
 }
 
-fn write(crm: &Client, request: &ClaimRequest) -> Result<String, PostError> {
+fn write(crm: &Client, request: &ClaimRequest, fault: Fault) -> Result<String, PostError> {
+    if let Some(point) = fault.at_crm() {
+        // Only a run that calls the CRM asks for its fault: else the next run would meet it.
+        crm.set_fault(point).map_err(|error| {
+            PostError::NotWritten(format!("the CRM cannot be told to fail: {error}"))
+        })?;
+    }
     let source_id = source_id(&request.order_id, &request.action);
     let entry = NewEntry {
         source_id: source_id.clone(),
@@ -211,15 +157,6 @@ fn stall(ledger: &Ledger, owner: &Owner) -> Result<(), LedgerError> {
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
-}
-
-fn die_at(crash: Option<CrashPoint>, point: CrashPoint) {
-    if crash == Some(point) {
-        let _ =
-            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-        // The signal is on its way.
-        std::thread::sleep(Duration::from_secs(60));
-    }
 }
 
 /// How an unresolved claim is looked up.
@@ -302,7 +239,12 @@ pub fn reconcile(
             Finding::Absent => "not there".to_owned(),
             Finding::Unknown(why) => why.clone(),
         };
-        let state = ledger.reconcile(&claim.order_id, &claim.action, &finding)?;
+        let settlement = ledger.reconcile(&claim.order_id, &claim.action, claim.seq, &finding)?;
+        let (state, detail) = match settlement {
+            Settlement::Now(state) => (state, detail),
+            Settlement::Untouched(state) => (state, format!("left as it was; {detail}")),
+            Settlement::Missing => continue,
+        };
         settled.push(Reconciled {
             order_id: claim.order_id,
             action: claim.action,
@@ -321,7 +263,7 @@ pub fn relay(
     crm: &Client,
     run: &str,
     lease: Duration,
-    fault: Fault,
+    mishap: Mishap,
 ) -> Result<Vec<Relayed>, LedgerError> {
     let mut relayed = Vec::new();
     let mut after = 0;
@@ -341,7 +283,7 @@ pub fn relay(
                 arrival: "none".to_owned(),
                 lease,
             };
-            let delivery = deliver(ledger, crm, &request, fault)?;
+            let delivery = deliver(ledger, crm, &request, mishap)?;
             relayed.push(Relayed {
                 order_id: request.order_id,
                 action: request.action,

@@ -10,6 +10,7 @@ pub mod commands;
 pub mod crm;
 mod deliver;
 mod error;
+mod mishap;
 mod order;
 mod outbox;
 mod read;
@@ -19,13 +20,16 @@ mod serve;
 mod verify;
 
 pub use apply::{Ledger, Options};
-pub use claims::{Abandoned, ClaimOutcome, ClaimRequest, ClaimRow, Finding, Owner, TransitionRow};
+pub use claims::{
+    Abandoned, ClaimOutcome, ClaimRequest, ClaimRow, Finding, Owner, Person, Settlement,
+    TransitionRow,
+};
 pub use clock::format_clock;
 pub use deliver::{
-    CrashPoint, Delivery, Fault, LookUp, Reconciled, Relayed, deliver, deliver_blindly, reconcile,
-    relay, source_id,
+    Delivery, LookUp, Reconciled, Relayed, deliver, deliver_blindly, reconcile, relay, source_id,
 };
 pub use error::LedgerError;
+pub use mishap::{CrashPoint, Fault, Mishap};
 pub use order::{FirstEffect, MAX_AMOUNT_CENTS, Mode, Order, Outcome, Receipt};
 pub use outbox::OutboxRow;
 pub use read::{AttemptRow, BalanceRow, EffectRow, OrderRow, Page, Reader};

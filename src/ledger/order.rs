@@ -100,7 +100,8 @@ pub(super) fn key(field: &'static str, value: &str) -> Result<(), LedgerError> {
     text(field, value)
 }
 
-fn text(field: &'static str, value: &str) -> Result<(), LedgerError> {
+/// Checks a text that may be empty: its length, and that it keeps to one line.
+pub(super) fn text(field: &'static str, value: &str) -> Result<(), LedgerError> {
     if value.len() > MAX_TEXT {
         let reason = format!(
             "must not be longer than {MAX_TEXT} bytes, it has {}",

@@ -230,6 +230,11 @@ impl Reader {
         &self.path
     }
 
+    /// Whether there is a ledger in the file: its first writer has made the tables.
+    pub fn has_tables(&self) -> Result<bool, LedgerError> {
+        Ok(self.with(|_| Ok(()))?.is_some())
+    }
+
     /// Keys with a sequence above `after`, at most `limit`.
     pub fn orders(&self, after: i64, limit: usize) -> Result<Page<OrderRow>, LedgerError> {
         self.page(after, limit)
@@ -302,6 +307,12 @@ impl Reader {
     /// Opens the file that is at the path now; answers whether there is a ledger in it.
     fn refresh(&self, open: &mut Option<Opened>) -> Result<bool, LedgerError> {
         let file = match std::fs::metadata(&self.path) {
+            Ok(metadata) if metadata.is_dir() => {
+                return Err(LedgerError::Open {
+                    path: self.path.clone(),
+                    reason: "it is a directory; name the file in it".into(),
+                });
+            }
             Ok(metadata) => FileId::of(&metadata),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 *open = None;

@@ -335,7 +335,7 @@ pub(super) fn only(level: Level, value: &Value) -> Value {
 }
 
 /// Names that the data of some kind of event source has at its top; a name that is not here is none of them.
-pub(super) const TOP_OF_EVENT_DATA: [&str; 52] = [
+pub(super) const TOP_OF_EVENT_DATA: [&str; 75] = [
     "header",
     "headers",
     "body",
@@ -388,4 +388,27 @@ pub(super) const TOP_OF_EVENT_DATA: [&str; 52] = [
     "text",
     "user",
     "team",
+    "object",
+    "actions",
+    "action_ts",
+    "api_app_id",
+    "bot_id",
+    "callback_id",
+    "channel_id",
+    "channel_name",
+    "command",
+    "enterprise_id",
+    "event_ts",
+    "is_enterprise_install",
+    "message",
+    "response_url",
+    "state",
+    "submission",
+    "team_domain",
+    "team_id",
+    "thread_ts",
+    "trigger_id",
+    "ts",
+    "user_id",
+    "user_name",
 ];

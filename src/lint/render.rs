@@ -142,6 +142,7 @@ fn sarif_rule(rule: &Rule) -> Value {
         "id": rule.id,
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.why},
+        "help": {"text": explain(rule)},
         "defaultConfiguration": {"level": rule.level.as_str()},
     })
 }
@@ -159,7 +160,7 @@ fn sarif_result(finding: &Finding) -> Value {
         "locations": [{
             "physicalLocation": {
                 "artifactLocation": {"uri": uri(&finding.file)},
-                "region": {"startLine": finding.line, "startColumn": finding.column},
+                "region": {"startLine": finding.line.max(1), "startColumn": finding.column.max(1)},
             },
             "logicalLocations": [{"fullyQualifiedName": finding.path}],
         }],

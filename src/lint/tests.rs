@@ -174,6 +174,74 @@ fn fixes_keep_comments_and_formatting() {
 }
 
 #[test]
+fn a_fix_leaves_the_rest_as_it_is_and_is_made_once() {
+    for rule in rule::all().filter(|rule| rule.place != Place::None) {
+        let text: String = example(rule.place, rule.bad)
+            .lines()
+            .map(|line| format!("{line} # kept\n"))
+            .collect();
+        // Within a text of several lines this is no comment.
+        let comments = !rule.bad.contains(": |");
+        let text = if comments {
+            text
+        } else {
+            example(rule.place, rule.bad)
+        };
+        for suggestions in [false, true] {
+            let mended = fixed(&text, suggestions);
+            assert_eq!(fixed(&mended, suggestions), mended, "{}", rule.id);
+            if comments {
+                let kept = mended.matches("# kept").count();
+                assert_eq!(
+                    kept,
+                    text.matches("# kept").count(),
+                    "{}: {mended}",
+                    rule.id
+                );
+            }
+            // Lines without a finding are the same.
+            let found: BTreeSet<usize> = report(&text)
+                .findings
+                .iter()
+                .filter_map(|finding| finding.fix.as_ref())
+                .flat_map(|fix| &fix.edits)
+                .flat_map(|edit| {
+                    let line = |at: usize| text[..at].matches('\n').count();
+                    line(edit.bytes.start)..=line(edit.bytes.end)
+                })
+                .collect();
+            for (place, line) in text.lines().enumerate() {
+                if !found.contains(&place) {
+                    assert!(mended.lines().any(|one| one == line), "{}: {line}", rule.id);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rights_of_every_trigger_count() {
+    let text = rule::find("submit-account").unwrap().good.replace(
+        "resources: [\"workflows\"], verbs: [\"create\"]}",
+        "resources: [\"workflows\"], verbs: [\"create\"]}\n  - {apiGroups: [\"\"], resources: [\"configmaps\"], verbs: [\"get\", \"create\", \"update\"]}",
+    );
+    assert!(
+        found(&text).contains(&"submit-account"),
+        "nobody needs them"
+    );
+    let letters = "    - atLeastOnce: true\n      dlqTrigger:\n        atLeastOnce: true\n        template:\n          name: letters\n          k8s:\n            operation: update\n            source:\n              resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: letters}}\n      template:\n        name: run";
+    let with = text.replace("    - template:\n        name: run", letters);
+    assert_ne!(with, text);
+    assert!(!found(&with).contains(&"submit-account"), "{with}");
+    let submits = rule::find("submit-account")
+        .unwrap()
+        .good
+        .replace("k8s:", "argoWorkflow:\n          operation: submit");
+    let lacking = found(&submits);
+    assert!(!lacking.contains(&"submit-account"), "{lacking:?}");
+}
+
+#[test]
 fn an_allowed_finding_is_left_out() {
     let line = |comment: &str| {
         example(
@@ -316,6 +384,7 @@ fn paths_are_found_by_where_they_lead() {
         ("body.action,body.kind", vec!["foreign-path"]),
         (" body.kind", vec!["blank-in-path"]),
         ("body .kind", vec!["blank-in-path"]),
+        ("response_url", vec![]),
         ("kind", vec!["path-outside-body"]),
         ("Body.kind", vec!["path-outside-body"]),
         ("header.x-order-id.0", vec!["header-name"]),

@@ -13,11 +13,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Report, json, markdown};
-use crate::evidence::Entry;
+use crate::evidence::journal::Judgement;
 use crate::evidence::redact::Redactor;
+use crate::evidence::{Entry, Outcome};
 use crate::lab::Lab;
 use crate::session::files::parse_entries;
-use crate::session::{Checkpoint, State};
+use crate::session::{Checkpoint, LabProgress, StageFailure, StagePhase, State};
 
 pub use archive::Limits;
 
@@ -151,6 +152,7 @@ impl Bundle {
     /// What is not a bundle, is too large, holds a path or an entry that no bundle has, or is of a newer version.
     pub fn open(reader: impl io::Read, limits: Limits) -> Result<Bundle, BundleError> {
         let mut files = archive::read(reader, limits)?;
+        refuse_large_parts(&files)?;
         let mut notes = Vec::new();
         let head = files
             .remove(HEAD)
@@ -209,8 +211,96 @@ impl Bundle {
     /// The session as it stood. It is for showing: what it would do next is left out.
     #[must_use]
     pub fn state(&self) -> State {
+        self.resumed(self.checkpoint.clone())
+    }
+
+    /// The session at one of its stages, as that was left; as it stood where there is no such stage.
+    #[must_use]
+    pub fn state_at(&self, lab: &str, stage: usize) -> State {
+        let mut checkpoint = match &self.checkpoint {
+            Some(kept) => kept.clone(),
+            None => State::new(Arc::clone(&self.labs), self.head.made).checkpoint(),
+        };
+        let found = self.labs.iter().find(|one| one.name == lab);
+        let Some(name) = found
+            .and_then(|lab| lab.stages.get(stage))
+            .map(|stage| &stage.name)
+        else {
+            return self.state();
+        };
+        if checkpoint.lab != lab || checkpoint.stage != *name {
+            checkpoint.phase = self.phase_of(checkpoint.labs.get(lab), lab, name);
+            checkpoint.lab = lab.to_owned();
+            checkpoint.stage.clone_from(name);
+            checkpoint.held = None;
+            checkpoint.finished = false;
+        }
+        self.resumed(Some(checkpoint))
+    }
+
+    fn resumed(&self, checkpoint: Option<Checkpoint>) -> State {
         let labs = Arc::clone(&self.labs);
-        State::resume(self.checkpoint.clone(), &self.entries, labs, self.head.made).0
+        State::resume(checkpoint, &self.entries, labs, self.head.made).0
+    }
+
+    /// How a stage stood after its last go: as it was judged then.
+    fn phase_of(&self, kept: Option<&LabProgress>, lab: &str, stage: &str) -> StagePhase {
+        let Some(kept) = kept else {
+            return StagePhase::Fresh;
+        };
+        let attempt = kept.runs.get(stage).map(|run| run.attempt);
+        let refuted: Vec<StageFailure> = self
+            .entries
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Judgement(one) => Some(one),
+                _ => None,
+            })
+            .filter(|one| one.lab == lab && one.stage == stage && Some(one.attempt) == attempt)
+            .filter(|one| one.verdict.outcome == Outcome::Refuted)
+            .map(failure)
+            .collect();
+        if !refuted.is_empty() {
+            StagePhase::Failed { failures: refuted }
+        } else if kept.passed.contains(stage) {
+            StagePhase::Passed
+        } else {
+            StagePhase::Fresh
+        }
+    }
+}
+
+/// What is read whole into types takes several times its size in memory; no session writes parts so large.
+fn refuse_large_parts(files: &BTreeMap<String, Vec<u8>>) -> Result<(), BundleError> {
+    for (name, bytes) in files {
+        let most = match name.as_str() {
+            HEAD => 64 << 10,
+            CHECKPOINT | LABS => 8 << 20,
+            name if name.starts_with(MANIFESTS) => 1 << 20,
+            _ => continue,
+        };
+        if bytes.len() > most {
+            return Err(BundleError::Refused(format!(
+                "{name} in it is larger than {} KiB",
+                most >> 10
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn failure(judged: &Judgement) -> StageFailure {
+    let verdict = &judged.verdict;
+    let because = verdict.because.as_deref().unwrap_or("it was not so");
+    StageFailure {
+        probe: judged.probe.clone(),
+        reason: StageFailure::FATE.to_owned(),
+        text: format!("{}: {because}", verdict.claim),
+        expected: judged.expected.clone(),
+        observed: judged.observed.clone(),
+        access: judged.access.clone(),
+        order: judged.order.clone(),
+        line: None,
     }
 }
 

@@ -141,8 +141,8 @@ fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {
             put!(
                 out,
                 "  - `{}` — `{}`",
-                code(&fact.line),
-                code(&fact.command)
+                listed(&fact.line),
+                listed(&fact.command)
             );
         }
     }
@@ -294,9 +294,26 @@ fn line(text: &str) -> String {
     text.replace(['\n', '\r'], " ").replace('|', "\\|")
 }
 
-/// The same inside backticks.
+/// The same inside backticks in a table.
 fn code(text: &str) -> String {
     line(text).replace('`', "'")
+}
+
+/// One line inside backticks outside of tables: nothing is escaped there, so that a command can be copied.
+fn listed(text: &str) -> String {
+    text.replace(['\n', '\r'], " ").replace('`', "'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{code, listed};
+
+    #[test]
+    fn a_command_in_a_list_can_be_copied_and_one_in_a_table_breaks_no_column() {
+        let command = "kubectl logs p -c main | grep x";
+        assert_eq!(listed(command), command);
+        assert_eq!(code(command), "kubectl logs p -c main \\| grep x");
+    }
 }
 
 /// A fence longer than any run of backticks inside.

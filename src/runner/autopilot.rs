@@ -74,6 +74,8 @@ pub enum Progress {
         title: String,
         /// The stage only looks; nothing is judged.
         observe: bool,
+        /// The manifest that a fix stage was tried with, below `manifests/`.
+        tried: Option<String>,
         end: StageEnd,
         /// Every check of the stage.
         judgements: Vec<Judgement>,
@@ -127,6 +129,7 @@ pub async fn play(
             kind: stage.kind,
             title: stage.title.clone(),
             observe: stage.observe,
+            tried: stage.fix.as_ref().map(|fix| fix.solution.clone()),
             end: end.clone(),
             judgements: judged(driver, &stage),
         });
@@ -197,6 +200,11 @@ async fn play_stage(
     played: &mut Played,
     report: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<StageEnd, DriverError> {
+    // As an earlier process has left it.
+    let left_open = matches!(
+        driver.state().phase(),
+        StagePhase::Interrupted { .. } | StagePhase::Unproven { .. }
+    );
     match stage.kind {
         StageKind::Predict => predict(driver, lab, stage)?,
         StageKind::Report => claim(driver, stage)?,
@@ -229,7 +237,6 @@ async fn play_stage(
         }
         _ => {}
     }
-    let cut_off = matches!(driver.state().phase(), StagePhase::Interrupted { .. });
     if !matches!(
         driver.state().phase(),
         StagePhase::Passed | StagePhase::Working { .. }
@@ -238,7 +245,7 @@ async fn play_stage(
     }
     settle(driver).await?;
     // What was cut off and cannot be proven any more is done again, with new traces: the learner's key.
-    if cut_off && matches!(driver.state().phase(), StagePhase::Unproven { .. }) {
+    if left_open && matches!(driver.state().phase(), StagePhase::Unproven { .. }) {
         driver.tell(Message::Retry)?;
         settle(driver).await?;
     }

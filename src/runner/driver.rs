@@ -35,7 +35,8 @@ pub enum DriverError {
 pub struct Incoming {
     /// `None` for what is true whatever was cancelled.
     generation: Option<u64>,
-    message: Message,
+    /// Or why evidence could not be written.
+    message: Result<Message, FilesError>,
 }
 
 /// Owns the state of a session.
@@ -46,7 +47,7 @@ pub struct Driver {
     catalog: Arc<Catalog>,
     jobs: mpsc::UnboundedSender<Job>,
     messages: mpsc::UnboundedReceiver<(u64, Message)>,
-    facts: mpsc::UnboundedReceiver<Vec<Fact>>,
+    facts: mpsc::UnboundedReceiver<Result<Vec<Fact>, FilesError>>,
     generation: u64,
     cancel: CancellationToken,
     worker: JoinHandle<()>,
@@ -56,7 +57,7 @@ pub struct Driver {
 /// Appends facts to the journal and hands them on.
 struct Recorder {
     files: Arc<Mutex<SessionFiles>>,
-    facts: mpsc::UnboundedSender<Vec<Fact>>,
+    facts: mpsc::UnboundedSender<Result<Vec<Fact>, FilesError>>,
 }
 
 impl Record for Recorder {
@@ -64,16 +65,20 @@ impl Record for Recorder {
         let mut files = lock(&self.files);
         let mut written = Vec::with_capacity(facts.len());
         for fact in facts {
-            match files
-                .append(Entry::Fact(fact))
-                .map_err(std::io::Error::other)?
-            {
-                Entry::Fact(fact) => written.push(fact),
-                other => tracing::error!(?other, "a fact came back as something else"),
+            match files.append(Entry::Fact(fact)) {
+                Ok(Entry::Fact(fact)) => written.push(fact),
+                Ok(other) => tracing::error!(?other, "a fact came back as something else"),
+                Err(error) => {
+                    let why = std::io::Error::other(error.to_string());
+                    // What was written before is told first; then the session cannot go on.
+                    let _ = self.facts.send(Ok(written));
+                    let _ = self.facts.send(Err(error));
+                    return Err(why);
+                }
             }
         }
         // The driver is gone at the end of the session; the facts are on disk.
-        let _ = self.facts.send(written.clone());
+        let _ = self.facts.send(Ok(written.clone()));
         Ok(written)
     }
 
@@ -98,10 +103,17 @@ impl Driver {
         patience: Patience,
     ) -> Result<Self, DriverError> {
         let now = Timestamp::now();
-        let (state, effects) =
-            State::resume(opened.checkpoint, &opened.entries, catalog.labs(), now);
         let copies = opened.files.copies();
         let mut files = opened.files;
+        let mut found = opened.notes;
+        if let Some(kept) = &opened.checkpoint
+            && let Some(why) = kept.misfit(&catalog.labs())
+        {
+            found.push(files.keep_misfit(kept, &why, now)?);
+        }
+        let (mut state, effects) =
+            State::resume(opened.checkpoint, &opened.entries, catalog.labs(), now);
+        state.note_found(found);
         match cluster.secret_values().await {
             Ok(values) => files.hide(values),
             Err(error) => {
@@ -205,13 +217,13 @@ impl Driver {
         tokio::select! {
             // Facts first: an answer may rest on them.
             biased;
-            Some(facts) = self.facts.recv() => Incoming { generation: None, message: Message::Facts(facts) },
-            Some((generation, message)) = self.messages.recv() => Incoming { generation: Some(generation), message },
+            Some(facts) = self.facts.recv() => Incoming { generation: None, message: facts.map(Message::Facts) },
+            Some((generation, message)) = self.messages.recv() => Incoming { generation: Some(generation), message: Ok(message) },
             ended = &mut self.worker, if self.failure.is_none() => {
                 let why = ended.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
                 tracing::error!(why, "the worker has ended");
                 self.failure = Some(format!("what carries out the work has failed ({why}): leave, and start again; what was done is saved"));
-                Incoming { generation: None, message: Message::Cancel }
+                Incoming { generation: None, message: Ok(Message::Cancel) }
             }
             else => std::future::pending().await,
         }
@@ -220,7 +232,7 @@ impl Driver {
     /// Takes what the work said, unless it was cancelled meanwhile.
     ///
     /// # Errors
-    /// As [`Driver::tell`].
+    /// As [`Driver::tell`], and evidence that could not be written: what is not on disk proves nothing.
     pub fn take(&mut self, incoming: Incoming) -> Result<(), DriverError> {
         if incoming
             .generation
@@ -228,21 +240,23 @@ impl Driver {
         {
             return Ok(());
         }
-        self.tell(incoming.message)
+        self.tell(incoming.message?)
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) -> Result<(), DriverError> {
         for effect in effects {
             match effect {
                 Effect::Journal(entry) => {
-                    fault::point("before journal");
+                    let about = fault::about_entry(&entry);
+                    fault::point("before journal", || about.clone());
                     lock(&self.files).append(*entry)?;
-                    fault::point("after journal");
+                    fault::point("after journal", || about);
                 }
                 Effect::Checkpoint => {
-                    fault::point("before checkpoint");
-                    lock(&self.files).checkpoint(&self.state.checkpoint())?;
-                    fault::point("after checkpoint");
+                    let checkpoint = self.state.checkpoint();
+                    fault::point("before checkpoint", || fault::about_checkpoint(&checkpoint));
+                    lock(&self.files).checkpoint(&checkpoint)?;
+                    fault::point("after checkpoint", || fault::about_checkpoint(&checkpoint));
                 }
                 Effect::CancelWork => {
                     self.generation += 1;
@@ -288,6 +302,10 @@ impl Driver {
                 Ok(Drift::Gone) => lines.push(format!("{title} is gone")),
                 Ok(Drift::Replaced) => lines.push(format!("{title} was deleted and made anew")),
                 Ok(Drift::Changed) => lines.push(format!("{title} was changed")),
+                Ok(Drift::Version(now)) => lines.push(format!(
+                    "{title} has version {now}, and had {} when this lab was applied",
+                    fingerprint.hash
+                )),
                 Err(error) => tracing::warn!(%error, "looking for differences"),
             }
         }

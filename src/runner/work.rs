@@ -79,6 +79,12 @@ pub struct Job {
     pub effect: Effect,
 }
 
+/// Which effect an answer belongs to.
+struct Asked {
+    generation: u64,
+    about: String,
+}
+
 impl Worker {
     /// Works until the sender of jobs is dropped.
     pub async fn run(self, mut jobs: mpsc::UnboundedReceiver<Job>) {
@@ -98,15 +104,18 @@ impl Worker {
         }
     }
 
-    fn answer(&self, generation: u64, message: Message) {
-        fault::point("after effect");
+    fn answer(&self, asked: &Asked, message: Message) {
+        fault::point("after effect", || asked.about.clone());
         // The driver is gone at the end of the session; nobody waits for the answer then.
-        let _ = self.messages.send((generation, message));
+        let _ = self.messages.send((asked.generation, message));
     }
 
     async fn work(&self, job: Job) {
-        let generation = job.generation;
-        fault::point("before effect");
+        let asked = Asked {
+            generation: job.generation,
+            about: fault::about_effect(&job.effect),
+        };
+        fault::point("before effect", || asked.about.clone());
         match job.effect {
             Effect::Apply {
                 lab,
@@ -118,16 +127,16 @@ impl Worker {
                 if let Ok(Applied { change, .. }) = &applied
                     && let Some(diff) = change.clone()
                 {
-                    self.answer(generation, Message::Changed { diff });
+                    self.answer(&asked, Message::Changed { diff });
                 }
                 let result = applied.map(|applied| applied.fingerprints);
-                self.answer(generation, Message::Applied { attempt, result });
+                self.answer(&asked, Message::Applied { attempt, result });
             }
             Effect::Act {
                 action, attempt, ..
             } => {
                 let result = self.act(&action, attempt).await;
-                self.answer(generation, Message::Acted { action, result });
+                self.answer(&asked, Message::Acted { action, result });
             }
             Effect::OpenGate {
                 lab,
@@ -142,7 +151,7 @@ impl Worker {
                     attempt,
                     probe: None,
                 };
-                self.open_gate(generation, mode, &place).await;
+                self.open_gate(&asked, mode, &place).await;
             }
             Effect::Send {
                 lab,
@@ -164,7 +173,7 @@ impl Worker {
                     )
                     .await;
                 self.answer(
-                    generation,
+                    &asked,
                     Message::Sent {
                         probe: probe.name.clone(),
                         trace,
@@ -192,7 +201,7 @@ impl Worker {
                     .observer
                     .settled(expected, &lab, attempt, self.patience.collect)
                     .await;
-                self.answer(generation, Message::Collected { complete });
+                self.answer(&asked, Message::Collected { complete });
             }
             Effect::Review {
                 lab,
@@ -208,7 +217,7 @@ impl Worker {
                     probe: None,
                 };
                 let result = self.review(&place, &rights, &orders).await;
-                self.answer(generation, Message::Reviewed { result });
+                self.answer(&asked, Message::Reviewed { result });
             }
             Effect::Snapshot { lab, stage } => {
                 if let Err(error) = self.cluster.snapshot(&format!("{lab}-{stage}")).await {
@@ -223,13 +232,13 @@ impl Worker {
                     .await
                     .map_err(not_rewound);
                 self.observer.rewound();
-                self.answer(generation, Message::Rewound { result });
+                self.answer(&asked, Message::Rewound { result });
             }
             Effect::Reset { lab } => {
                 self.observer.rewound();
                 let result = self.reset(&lab).await;
                 self.observer.rewound();
-                self.answer(generation, Message::Rewound { result });
+                self.answer(&asked, Message::Rewound { result });
             }
             Effect::OpenWorkingCopy { manifest } => {
                 if let Err(error) = self.open_copy(&manifest) {
@@ -265,6 +274,7 @@ impl Worker {
             }
             self.observer.hide(secrets);
             rename_dependencies(manifest, &suffix);
+            fault::point("between objects", || format!("{lab} {}", manifest.title()));
             let applied = self
                 .cluster
                 .apply(manifest)
@@ -275,6 +285,10 @@ impl Worker {
                 })?;
             tracing::info!(object = manifest.title(), change = ?applied.change, "applied");
             fingerprints.push(applied.fingerprint.to_string());
+        }
+        match self.cluster.server_fingerprint().await {
+            Ok(server) => fingerprints.push(server.to_string()),
+            Err(error) => tracing::warn!(%error, "the cluster's version is not kept"),
         }
         for file in files {
             let own: Vec<&Manifest> = manifests.iter().filter(|one| one.file == *file).collect();
@@ -343,7 +357,7 @@ impl Worker {
         });
     }
 
-    async fn open_gate(&self, generation: u64, mode: GateMode, place: &Place) {
+    async fn open_gate(&self, asked: &Asked, mode: GateMode, place: &Place) {
         let started = tokio::time::Instant::now();
         let mut last = GateReport::default();
         let mut stuck = Stuck::default();
@@ -365,7 +379,7 @@ impl Worker {
                 self.observer.note(seen).await;
             }
             if report != last {
-                self.answer(generation, Message::Gate(report.clone()));
+                self.answer(asked, Message::Gate(report.clone()));
                 last = report;
             }
             if ended {
@@ -401,12 +415,15 @@ impl Worker {
             .unwrap_or_default();
         let command = sending::command(&request, &url);
         self.observer.sent(trace, place.clone());
-        fault::point("before request");
-        match self
+        let about = format!("{} {} {}", place.lab, place.stage, probe.name);
+        fault::point("before request", || about.clone());
+        let answered = self
             .cluster
             .send(sending::WEBHOOK_SERVICE, sending::WEBHOOK_PORT, &request)
-            .await
-        {
+            .await;
+        // The request was made, and nothing of its answer is on disk.
+        fault::point("after request", || about);
+        match answered {
             Ok(response) => {
                 self.observer.answered(facts::answer(
                     &place,

@@ -1,5 +1,7 @@
 //! One event as a Sensor sees it.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
 /// A CloudEvent: its context attributes and, optionally, its data as raw bytes (JSON for webhook events).
@@ -39,5 +41,18 @@ impl Event {
             "subject": self.subject,
             "time": time,
         })
+    }
+
+    /// The data as upstream shows it: JSON and plain text as they are, everything else in base64.
+    #[must_use]
+    pub fn data_text(&self) -> String {
+        let Some(data) = &self.data else {
+            return String::new();
+        };
+        let media_type = self.datacontenttype.split(';').next().unwrap_or_default();
+        match media_type.trim().to_ascii_lowercase().as_str() {
+            "application/json" | "text/plain" => String::from_utf8_lossy(data).into_owned(),
+            _ => STANDARD.encode(data),
+        }
     }
 }

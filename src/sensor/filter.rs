@@ -128,8 +128,8 @@ impl Filter {
         );
         if !spec.script.is_empty() {
             let script = ScriptGroup::compile(&spec.script);
-            if script.may_use_goto(&spec.script) {
-                let what = "goto in filters.script".to_owned();
+            if let Some(what) = script.outside() {
+                let what = format!("{what} in filters.script");
                 return Err(CompileError::Unsupported(what));
             }
             filter.groups.push(CompiledGroup::Script(script));

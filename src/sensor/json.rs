@@ -5,6 +5,8 @@
 
 mod prefixes;
 
+use std::ops::Range;
+
 use prefixes::Tracker;
 pub use prefixes::{MAX_PREFIX_DEPTH, PrefixSet, Spans};
 
@@ -30,7 +32,7 @@ trait Track {
     fn scalar(&mut self, start: usize, end: usize);
     fn opens(&mut self, depth: usize, start: usize);
     fn closes(&mut self, depth: usize, end: usize);
-    fn key(&mut self, depth: usize, raw: &[u8]);
+    fn key(&mut self, depth: usize, text: &[u8], at: Range<usize>, escaped: bool);
     fn element(&mut self, depth: usize);
 }
 
@@ -41,7 +43,7 @@ impl Track for Idle {
     fn scalar(&mut self, _: usize, _: usize) {}
     fn opens(&mut self, _: usize, _: usize) {}
     fn closes(&mut self, _: usize, _: usize) {}
-    fn key(&mut self, _: usize, _: &[u8]) {}
+    fn key(&mut self, _: usize, _: &[u8], _: Range<usize>, _: bool) {}
     fn element(&mut self, _: usize) {}
 }
 
@@ -78,77 +80,96 @@ impl Nesting {
 /// Reads a whole text; `None` if it is not valid.
 fn run(text: &[u8], track: &mut impl Track) -> Option<()> {
     let mut open = Nesting::default();
-    let mut at = skip_space(text, 0);
+    let (mut at, mut first) = next_byte(text, 0)?;
     loop {
+        // A value begins here.
         let start = at;
-        let first = *text.get(at)?;
         if first == b'{' || first == b'[' {
             open.push(first == b'{');
             track.opens(open.depth, start);
-            at = skip_space(text, at + 1);
+            let (next, byte) = next_byte(text, at + 1)?;
             // The closing bracket is the opening one plus two.
-            if *text.get(at)? != first + 2 {
-                at = member(text, at, &open, track)?;
+            if byte != first + 2 {
+                (at, first) = member(text, next, byte, &open, track)?;
                 continue;
             }
-            at += 1;
+            at = next + 1;
             track.closes(open.depth, at);
             open.pop();
         } else {
             at = scalar_end(text, at, first)?;
             track.scalar(start, at);
         }
-        at = skip_space(text, at);
-        while open.depth > 0 {
-            let last = *text.get(at)?;
+        loop {
+            if open.depth == 0 {
+                return next_byte(text, at).is_none().then_some(());
+            }
+            let (next, last) = next_byte(text, at)?;
             if last == b',' {
+                let (next, byte) = next_byte(text, next + 1)?;
+                (at, first) = member(text, next, byte, &open, track)?;
                 break;
             }
             if last != (if open.in_object() { b'}' } else { b']' }) {
                 return None;
             }
-            track.closes(open.depth, at + 1);
+            at = next + 1;
+            track.closes(open.depth, at);
             open.pop();
-            at = skip_space(text, at + 1);
         }
-        if open.depth == 0 {
-            return (at == text.len()).then_some(());
-        }
-        at = member(text, skip_space(text, at + 1), &open, track)?;
     }
-}
-
-#[inline]
-fn skip_space(text: &[u8], mut at: usize) -> usize {
-    while let Some(b' ' | b'\n' | b'\t' | b'\r') = text.get(at) {
-        at += 1;
-    }
-    at
 }
 
 /// Goes over a key and its colon, or counts an element; gives where the value starts.
-#[inline]
-fn member(text: &[u8], at: usize, open: &Nesting, track: &mut impl Track) -> Option<usize> {
+#[inline(always)]
+fn member(
+    text: &[u8],
+    at: usize,
+    first: u8,
+    open: &Nesting,
+    track: &mut impl Track,
+) -> Option<(usize, u8)> {
     if !open.in_object() {
         track.element(open.depth);
-        return Some(at);
+        return Some((at, first));
     }
-    if *text.get(at)? != b'"' {
+    if first != b'"' {
         return None;
     }
-    let end = string_end(text, at + 1)?;
-    track.key(open.depth, &text[at + 1..end - 1]);
-    let colon = skip_space(text, end);
-    if *text.get(colon)? != b':' {
+    let (end, escaped) = string_end(text, at + 1)?;
+    track.key(open.depth, text, at + 1..end - 1, escaped);
+    let (colon, byte) = next_byte(text, end)?;
+    if byte != b':' {
         return None;
     }
-    Some(skip_space(text, colon + 1))
+    next_byte(text, colon + 1)
 }
 
-#[inline]
+/// Where the next byte stands that is no blank, and that byte; `None` at the end.
+#[inline(always)]
+fn next_byte(text: &[u8], at: usize) -> Option<(usize, u8)> {
+    let byte = *text.get(at)?;
+    if byte > b' ' {
+        return Some((at, byte));
+    }
+    after_space(text, at)
+}
+
+#[cold]
+#[inline(never)]
+fn after_space(text: &[u8], mut at: usize) -> Option<(usize, u8)> {
+    loop {
+        match *text.get(at)? {
+            b' ' | b'\n' | b'\t' | b'\r' => at += 1,
+            byte => return Some((at, byte)),
+        }
+    }
+}
+
+#[inline(always)]
 fn scalar_end(text: &[u8], at: usize, first: u8) -> Option<usize> {
     match first {
-        b'"' => string_end(text, at + 1),
+        b'"' => string_end(text, at + 1).map(|(end, _)| end),
         b'-' | b'0'..=b'9' => number_end(text, at),
         b't' => literal_end(text, at, b"true"),
         b'f' => literal_end(text, at, b"false"),
@@ -161,19 +182,25 @@ fn literal_end(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
     text.get(at..)?.starts_with(word).then_some(at + word.len())
 }
 
-/// The index after the closing quote of a valid string whose first content byte is at `at`.
-#[inline]
-fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+/// The index after the closing quote of a valid string whose first content byte is at `at`, and whether it has escapes.
+#[inline(always)]
+fn string_end(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
+    let mut escaped = false;
     loop {
         at = plain_run(text, at);
         match text.get(at)? {
-            b'"' => return Some(at + 1),
-            b'\\' => at = escape_end(text, at + 1)?,
+            b'"' => return Some((at + 1, escaped)),
+            b'\\' => {
+                at = escape_end(text, at + 1)?;
+                escaped = true;
+            }
             _ => return None,
         }
     }
 }
 
+#[cold]
+#[inline(never)]
 fn escape_end(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 1),
@@ -185,16 +212,12 @@ fn escape_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-const fn splat(byte: u8) -> u64 {
-    u64::from_le_bytes([byte; 8])
-}
-
 /// The index of the first quote, backslash or control character from `at` on, or the length.
 ///
-/// A word of eight bytes at a time finds short strings; blocks of 32 are for the compiler to vectorise.
-#[inline]
+/// A word of eight bytes at a time finds the end of short texts; blocks of 32 are for the compiler to vectorise.
+#[inline(always)]
 pub(super) fn plain_run(text: &[u8], mut at: usize) -> usize {
-    for _ in 0..3 {
+    for _ in 0..4 {
         let Some(word) = word_at(text, at) else {
             return short_run(text, at);
         };
@@ -207,26 +230,34 @@ pub(super) fn plain_run(text: &[u8], mut at: usize) -> usize {
     long_run(text, at)
 }
 
-#[inline]
+#[inline(always)]
 fn word_at(text: &[u8], at: usize) -> Option<u64> {
     text.get(at..)
         .and_then(<[u8]>::first_chunk::<8>)
         .map(|chunk| u64::from_le_bytes(*chunk))
 }
 
+const fn splat(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
 /// The high bits of the bytes that end a plain run; only the lowest set bit is sure.
-#[inline]
+///
+/// Each subtraction borrows where its byte is the one that is looked for; bytes beyond ASCII are left out at the end.
+#[inline(always)]
 fn special_bits(word: u64) -> u64 {
-    let (quote, slash) = (word ^ splat(b'"'), word ^ splat(b'\\'));
-    let zero_in = |bytes: u64| bytes.wrapping_sub(splat(1)) & !bytes;
-    let control = word.wrapping_sub(splat(b' ')) & !word;
-    (zero_in(quote) | zero_in(slash) | control) & splat(0x80)
+    let quote = (word ^ splat(b'"')).wrapping_sub(splat(1));
+    let slash = (word ^ splat(b'\\')).wrapping_sub(splat(1));
+    let control = word.wrapping_sub(splat(b' '));
+    (quote | slash | control) & !word & splat(0x80)
 }
 
 fn is_special(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | 0..b' ')
 }
 
+#[cold]
+#[inline(never)]
 fn short_run(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     rest.iter()
@@ -234,6 +265,8 @@ fn short_run(text: &[u8], at: usize) -> usize {
         .map_or(text.len(), |offset| at + offset)
 }
 
+#[cold]
+#[inline(never)]
 fn long_run(text: &[u8], mut at: usize) -> usize {
     while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk::<32>) {
         let seen = |seen: u8, byte: &u8| {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::files::FilesError;
 use super::progress::LabProgress;
 use super::state::{StagePhase, State};
+use crate::lab::Lab;
 
 /// Version that this program writes; it reads this one and older ones.
 pub const VERSION: u32 = 1;
@@ -71,6 +72,19 @@ impl Checkpoint {
             return Err(ParseError::Newer(head.version));
         }
         serde_json::from_slice(bytes).map_err(damaged)
+    }
+
+    /// Why these labs have no place for it, in a sentence: it was written with others.
+    #[must_use]
+    pub fn misfit(&self, labs: &[Lab]) -> Option<String> {
+        if self.lab.is_empty() || labs.is_empty() {
+            return None;
+        }
+        let Some(lab) = labs.iter().find(|lab| lab.name == self.lab) else {
+            return Some(format!("there is no lab `{}` any more", self.lab));
+        };
+        let known = lab.stages.iter().any(|stage| stage.name == self.stage);
+        (!known).then(|| format!("lab `{}` has no stage `{}` any more", self.lab, self.stage))
     }
 }
 
@@ -170,16 +184,33 @@ pub(super) fn sync_directory(dir: &Path) -> Result<(), FilesError> {
 /// # Errors
 /// The file cannot be renamed.
 pub fn keep_aside(dir: &Path, now: Timestamp) -> Result<PathBuf, FilesError> {
-    let stamp = now.strftime("%Y%m%dT%H%M%SZ");
-    let mut kept = dir.join(format!("{FILE}.damaged-{stamp}"));
-    let mut count = 1;
-    while kept.exists() {
-        count += 1;
-        kept = dir.join(format!("{FILE}.damaged-{stamp}-{count}"));
-    }
+    let kept = free_name(dir, "damaged", now);
     let path = dir.join(FILE);
     fs::rename(&path, &kept)
         .map_err(|error| FilesError::io("put aside the damaged checkpoint", &path, error))?;
     sync_directory(dir)?;
     Ok(kept)
+}
+
+/// Copies a checkpoint that the present labs have no place for, before it is replaced.
+///
+/// # Errors
+/// The copy cannot be written.
+pub fn copy_aside(dir: &Path, now: Timestamp) -> Result<PathBuf, FilesError> {
+    let kept = free_name(dir, "other-labs", now);
+    fs::copy(dir.join(FILE), &kept)
+        .map_err(|error| FilesError::io("keep a copy of the checkpoint", &kept, error))?;
+    sync_directory(dir)?;
+    Ok(kept)
+}
+
+fn free_name(dir: &Path, why: &str, now: Timestamp) -> PathBuf {
+    let stamp = now.strftime("%Y%m%dT%H%M%SZ");
+    let mut kept = dir.join(format!("{FILE}.{why}-{stamp}"));
+    let mut count = 1;
+    while kept.exists() {
+        count += 1;
+        kept = dir.join(format!("{FILE}.{why}-{stamp}-{count}"));
+    }
+    kept
 }

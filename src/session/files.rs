@@ -143,6 +143,26 @@ impl SessionFiles {
         checkpoint::store(&self.dir, checkpoint)
     }
 
+    /// Keeps a copy of the checkpoint as it is, since these labs have no place for it; notes that in the journal, and
+    /// answers the note.
+    ///
+    /// # Errors
+    /// The copy or the note could not be written.
+    pub fn keep_misfit(
+        &mut self,
+        checkpoint: &Checkpoint,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<String, FilesError> {
+        let kept = checkpoint::copy_aside(&self.dir, now)?;
+        let text = format!(
+            "{why}: these labs are not those of the checkpoint, which is kept as {}; what was done in labs that are there stays",
+            kept.display()
+        );
+        self.append(damage_note(Some(checkpoint), now, &text))?;
+        Ok(text)
+    }
+
     /// The learner's copies of manifests.
     #[must_use]
     pub fn copies(&self) -> WorkingCopies {

@@ -309,6 +309,7 @@ impl State {
             observed: None,
             access: None,
             order: None,
+            line: None,
         };
         self.fail(vec![failure], out);
     }

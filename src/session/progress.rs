@@ -120,6 +120,18 @@ fn object_of(fingerprint: &str) -> Vec<&str> {
 }
 
 impl LabProgress {
+    /// What differs and is taken as it is differs no more: each line begins with `Kind/name`.
+    pub(super) fn forget_fingerprints(&mut self, drift: &[String]) {
+        self.fingerprints.retain(|fingerprint| {
+            let mut words = fingerprint.split(' ').skip(1);
+            let (Some(kind), Some(name)) = (words.next(), words.next()) else {
+                return true;
+            };
+            let title = format!("{kind}/{name} ");
+            !drift.iter().any(|line| line.starts_with(&title))
+        });
+    }
+
     /// Takes what an apply answered; an object that was applied before has a new fingerprint.
     pub(super) fn take_fingerprints(&mut self, applied: Vec<String>) {
         self.fingerprints
@@ -145,6 +157,9 @@ pub struct StageFailure {
     /// The order check that does not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
+    /// The line of a fact that speaks against the expectation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
 }
 
 impl StageFailure {

@@ -3,7 +3,7 @@
 //! What was under way is shown as interrupted. A request whose outcome is not known is looked up by its trace, and never
 //! sent again by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use super::message::{Effect, SendOutcome};
 use super::progress::{ProbeSend, StageRun};
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::{Intent, IntentAction, IntentOutcome, unresolved};
-use crate::evidence::{Entry, Fact, Observation};
+use crate::evidence::{Entry, Fact, Observation, Outcome};
 use crate::lab::Lab;
 
 impl State {
@@ -29,6 +29,7 @@ impl State {
         let anew = checkpoint.is_none();
         if let Some(checkpoint) = checkpoint {
             state.restore(checkpoint);
+            state.revalidate(entries);
         }
         state.take_facts(facts_of(entries));
         state.raise_attempts(entries, u32::from(anew));
@@ -40,13 +41,11 @@ impl State {
     }
 
     fn restore(&mut self, checkpoint: Checkpoint) {
+        self.notice = checkpoint.misfit(&self.labs);
         self.now = self.now.max(checkpoint.written);
         self.progress = checkpoint.labs;
         self.seeds = checkpoint.seeds;
         let Some(lab) = self.labs.iter().position(|lab| lab.name == checkpoint.lab) else {
-            if !self.labs.is_empty() {
-                self.notice = Some(format!("there is no lab `{}` any more", checkpoint.lab));
-            }
             self.note_position();
             return;
         };
@@ -56,10 +55,6 @@ impl State {
             .iter()
             .position(|stage| stage.name == checkpoint.stage);
         let Some(stage) = stage else {
-            self.notice = Some(format!(
-                "lab `{}` has no stage `{}` any more",
-                checkpoint.lab, checkpoint.stage
-            ));
             self.note_position();
             return;
         };
@@ -71,6 +66,40 @@ impl State {
             phase => phase,
         };
         self.note_position();
+    }
+
+    /// A stage counts as passed only while the journal proves each of its probes, with facts that are there: labs change
+    /// from version to version, and files get lost.
+    fn revalidate(&mut self, entries: &[Entry]) {
+        let proven = proven_probes(entries);
+        let labs = Arc::clone(&self.labs);
+        for lab in labs.iter() {
+            let Some(kept) = self.progress.get_mut(&lab.name) else {
+                continue;
+            };
+            let judged = lab
+                .stages
+                .iter()
+                .filter(|stage| !stage.observe && stage.gate_fails.is_none());
+            for stage in judged {
+                let bare = stage.probes.iter().find(|probe| {
+                    !proven.contains(&(lab.name.as_str(), stage.name.as_str(), probe.name.as_str()))
+                });
+                let Some(probe) = bare.filter(|_| kept.passed.remove(&stage.name)) else {
+                    continue;
+                };
+                kept.completed = false;
+                self.found.push(format!(
+                    "stage `{}` of {} does not count as passed any more: nothing that is kept proves its probe `{}` (the lab or the evidence has changed since)",
+                    stage.name, lab.name, probe.name
+                ));
+            }
+        }
+        let here = self.stage_name();
+        let counts = self.here().is_some_and(|lab| lab.passed.contains(&here));
+        if self.phase == StagePhase::Passed && !counts {
+            self.phase = StagePhase::Fresh;
+        }
     }
 
     /// Workloads ran as children of the program that is gone: what they did not do says nothing about what was applied.
@@ -222,6 +251,28 @@ impl State {
         }
         out
     }
+}
+
+/// Lab, stage and probe of each judgement that is proven by facts of this journal.
+fn proven_probes(entries: &[Entry]) -> BTreeSet<(&str, &str, &str)> {
+    let mut seen = BTreeSet::new();
+    let mut proven = BTreeSet::new();
+    for entry in entries {
+        match entry {
+            Entry::Fact(fact) => {
+                seen.insert(fact.seq);
+            }
+            Entry::Judgement(one) if one.verdict.outcome == Outcome::Proven => {
+                if let Some(probe) = &one.probe
+                    && one.verdict.facts.iter().all(|fact| seen.contains(fact))
+                {
+                    proven.insert((one.lab.as_str(), one.stage.as_str(), probe.as_str()));
+                }
+            }
+            _ => {}
+        }
+    }
+    proven
 }
 
 fn facts_of(entries: &[Entry]) -> Vec<Fact> {

@@ -7,7 +7,7 @@ use super::message::{Context, Effect, SendOutcome, StepError};
 use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
 use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
-use crate::evidence::journal::IntentAction;
+use crate::evidence::journal::{IntentAction, Judgement};
 use crate::evidence::{
     Entry, Expectation, Fate, Occasion, Outcome, Row, Scope, judge, judge_access, judge_orders,
     rows, trace_id,
@@ -297,7 +297,14 @@ impl State {
         let rights = access_expectations(&stage);
         judgements.extend(judge_access(occasion, &rights, facts, not_looked));
         let orders = order_expectations(&stage, run.attempt);
-        judgements.extend(judge_orders(occasion, &orders, facts, not_looked));
+        // `rows` of other requests, such as the learner's own, come after those of the stage.
+        let under_way = rows
+            .iter()
+            .take(run.probe_runs().len())
+            .any(|row| row.fate.is_none());
+        judgements.extend(judge_orders(
+            occasion, &orders, facts, not_looked, under_way,
+        ));
         for judgement in &judgements {
             out.push(Effect::Journal(Box::new(Entry::Judgement(
                 judgement.clone(),
@@ -305,6 +312,31 @@ impl State {
         }
         self.judgements = judgements;
         self.conclude_stage(not_looked.is_some(), out);
+    }
+
+    /// A judgement for the learner, who knows a probe by the title that the table shows.
+    fn told(&self, one: &Judgement) -> String {
+        let text = sentence(&one.verdict.claim, one.verdict.because.as_deref());
+        let Some((name, stage)) = one.probe.as_ref().zip(self.current_stage()) else {
+            return text;
+        };
+        let of_name = stage.probes.iter().find(|probe| probe.name == *name);
+        let (Some(probe), Some(rest)) = (of_name, text.strip_prefix(&format!("{name}: "))) else {
+            return text;
+        };
+        let title = &probe.title;
+        let alike = stage.probes.iter().filter(|other| other.title == *title);
+        match alike.count() {
+            1 => format!("{title}: expected {rest}"),
+            _ => format!("{title} ({name}): expected {rest}"),
+        }
+    }
+
+    /// The line of the last of these facts.
+    fn line_of(&self, facts: &[u64]) -> Option<String> {
+        let last = facts.iter().max()?;
+        let fact = self.facts().iter().find(|fact| fact.seq == *last)?;
+        (!fact.line.is_empty()).then(|| fact.line.clone())
     }
 
     /// Refuted wins over unproven, since it rests on facts. `blind` says that access could not be reviewed.
@@ -318,11 +350,12 @@ impl State {
             .map(|one| StageFailure {
                 probe: one.probe.clone(),
                 reason: StageFailure::FATE.to_owned(),
-                text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
+                text: self.told(one),
                 expected: one.expected.clone(),
                 observed: one.observed.clone(),
                 access: one.access.clone(),
                 order: one.order.clone(),
+                line: self.line_of(&one.verdict.facts),
             })
             .collect();
         let cut_off = self.run().is_some_and(|run| run.cut_off);
@@ -333,7 +366,7 @@ impl State {
             .map(|one| OpenReason {
                 probe: one.probe.clone(),
                 reason: "evidence".to_owned(),
-                text: sentence(&one.verdict.claim, one.verdict.because.as_deref()),
+                text: self.told(one),
                 environment: blind && (one.access.is_some() || one.order.is_some()),
             })
             .collect();

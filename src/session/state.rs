@@ -99,6 +99,8 @@ pub struct State {
     /// What may have been sent before a restart is being looked up.
     pub(super) looking: bool,
     pub(super) notice: Option<String>,
+    /// What was found damaged or otherwise when the session was taken up.
+    pub(super) found: Vec<String>,
     pub(super) finished: bool,
     /// Seeds of labs that are not there now, from the checkpoint.
     pub(super) seeds: BTreeMap<String, u32>,
@@ -143,6 +145,7 @@ impl State {
             Message::Drift(lines) => self.drift = lines,
             learner => {
                 self.notice = None;
+                self.found.clear();
                 if !self.labs.is_empty() {
                     self.on_learner(learner, context, &mut out);
                 }
@@ -410,8 +413,9 @@ impl State {
         match choice {
             Reconcile::Adopt => {
                 self.phase = self.phase_but_reapplying();
-                let text = std::mem::take(&mut self.drift).join("; ");
-                self.note("adopted", text, out);
+                let drift = std::mem::take(&mut self.drift);
+                self.here_mut().forget_fingerprints(&drift);
+                self.note("adopted", drift.join("; "), out);
                 out.push(Effect::Checkpoint);
             }
             Reconcile::Reapply => {

@@ -112,6 +112,17 @@ impl State {
         &self.drift
     }
 
+    /// What was found damaged, or otherwise than the session left it, when it was taken up; until the learner goes on.
+    #[must_use]
+    pub fn found(&self) -> &[String] {
+        &self.found
+    }
+
+    /// Has something to say that was found when the session was taken up.
+    pub fn note_found(&mut self, texts: impl IntoIterator<Item = String>) {
+        self.found.extend(texts);
+    }
+
     /// What the last key could not do, and why.
     #[must_use]
     pub fn notice(&self) -> Option<&str> {
@@ -236,8 +247,14 @@ impl State {
     pub fn counters(&self) -> Counters {
         let shown = self.shown_stage().map(|stage| stage.name.as_str());
         let run = shown.and_then(|name| self.here()?.runs.get(name));
-        let attempt = run.map_or_else(|| self.attempt(), |run| run.attempt);
-        counters(self.facts(), self.scope(attempt))
+        match (shown, run) {
+            // Its rows are blank, and what was counted before does not belong beside them.
+            (Some(_), None) => Counters::default(),
+            (_, run) => {
+                let attempt = run.map_or_else(|| self.attempt(), |run| run.attempt);
+                counters(self.facts(), self.scope(attempt))
+            }
+        }
     }
 
     /// What service accounts may do in the current lab, as it was found and as it is.

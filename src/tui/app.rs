@@ -152,6 +152,8 @@ pub struct App {
     pub text: Cursor,
     pub cursors: [Cursor; Pane::ALL.len()],
     pub wrap: bool,
+    /// Lines of logs as they were written, not in short.
+    pub raw: bool,
     /// Evidence of this probe only.
     pub by_probe: Option<String>,
     /// Evidence of this layer only.
@@ -175,6 +177,8 @@ pub struct App {
     pub mouse: bool,
     /// Where the webhook and the API can be reached, for the header.
     pub reach: Vec<String>,
+    /// What is shown is a copy that nothing can be done in.
+    pub read_only: bool,
     pub scene: Scene,
 }
 
@@ -198,6 +202,7 @@ impl App {
             text: Cursor::default(),
             cursors,
             wrap: false,
+            raw: false,
             by_probe: None,
             by_layer: None,
             source: None,
@@ -212,6 +217,7 @@ impl App {
             report: None,
             mouse: true,
             reach: Vec::new(),
+            read_only: false,
             scene: Scene::default(),
         }
     }
@@ -273,6 +279,9 @@ impl App {
     }
 
     fn screen_key(&mut self, action: Action, state: &State) -> Option<Command> {
+        if self.read_only && acts(action) {
+            return self.flash("this is a copy: it can be read, and nothing can be done in it");
+        }
         let footer = state.footer();
         match action {
             Action::Next if footer.reconcile => {
@@ -285,7 +294,7 @@ impl App {
             Action::Answer => self.answer(state),
             Action::Apply => self.apply(state),
             Action::Edit | Action::EditHere => self.edit(action, state),
-            Action::Hint if footer.edit => {
+            Action::Hint if footer.edit && !self.read_only => {
                 self.touch();
                 self.text.top = usize::MAX >> 1;
                 Some(Command::Tell(Message::Hint))
@@ -304,7 +313,7 @@ impl App {
                 None
             }
             Action::Stages => {
-                self.overlay = questions::stages(state, None);
+                self.overlay = questions::stages(state, None, self.read_only);
                 None
             }
             Action::Open => self.open(state),
@@ -426,6 +435,22 @@ impl App {
             _ => None,
         };
     }
+}
+
+/// Whether a key would change the session.
+fn acts(action: Action) -> bool {
+    matches!(
+        action,
+        Action::Next
+            | Action::Apply
+            | Action::Edit
+            | Action::EditHere
+            | Action::Reveal
+            | Action::Answer
+            | Action::Retry
+            | Action::Cancel
+            | Action::Reset
+    )
 }
 
 /// The manifest that Enter would apply as the learner has edited it.

@@ -9,8 +9,9 @@ use ratatui_textarea::{CursorMove, TextArea};
 
 use super::app::{App, Command};
 use super::manifest;
-use super::markdown::cut;
+use super::markdown::{cut, wrap};
 use super::theme::Theme;
+use crate::evidence::Outcome;
 
 /// A working copy under the built-in editor.
 pub struct BuiltIn {
@@ -69,31 +70,67 @@ impl BuiltIn {
         self.area.insert_str(text);
     }
 
+    /// What is wrong with the text; the cursor goes there.
     fn check(&mut self) {
-        self.error = match manifest::check(&self.manifest, &self.text()) {
-            Ok(_) => None,
-            Err((error, line)) => {
-                if let Some(line) = line {
-                    self.go_to(line);
-                }
-                Some(error)
+        if let Some(line) = self.find_error() {
+            self.go_to(line);
+        }
+    }
+
+    /// Notes what is wrong, and answers the line where that is known.
+    fn find_error(&mut self) -> Option<usize> {
+        let checked = manifest::check(&self.manifest, &self.text());
+        let (error, line) = match checked {
+            Ok(_) => {
+                self.error = None;
+                return None;
             }
+            Err(found) => found,
         };
+        // The title names the file.
+        let prefix = format!("{}: ", self.manifest);
+        self.error = Some(error.strip_prefix(&prefix).unwrap_or(&error).to_owned());
+        line
+    }
+
+    /// What stands below the text: at most three lines.
+    fn foot(&self, width: usize, theme: Theme) -> Vec<Line<'static>> {
+        let place = self.area.cursor();
+        let (text, style) = match (&self.error, self.leaving) {
+            (_, true) => (
+                "not saved: Esc again leaves without saving, Ctrl-S saves".to_owned(),
+                theme.strong(),
+            ),
+            (Some(error), _) => (error.clone(), theme.outcome(Outcome::Refuted).1),
+            (None, _) => (
+                format!(
+                    "line {}, column {}   Ctrl-S save   Esc leave   Ctrl-U undo   Ctrl-R redo",
+                    place.0 + 1,
+                    place.1 + 1
+                ),
+                theme.dim(),
+            ),
+        };
+        let mut lines = wrap(&[Span::styled(theme.text(&text), style)], width, "", "  ");
+        lines.truncate(3);
+        lines
     }
 
     /// Draws it over everything.
     pub fn draw(&self, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
-        let (head, foot) = (
-            Rect { height: 1, ..area },
-            Rect {
-                y: area.bottom().saturating_sub(1),
-                height: 1,
-                ..area
-            },
-        );
+        let below = self.foot(usize::from(area.width), theme);
+        let rows = u16::try_from(below.len())
+            .unwrap_or(1)
+            .min(area.height.saturating_sub(2));
+        let head = Rect { height: 1, ..area };
+        let foot = Rect {
+            y: area.bottom().saturating_sub(rows),
+            height: rows,
+            ..area
+        };
         let body = Rect {
             y: area.y + 1,
-            height: area.height.saturating_sub(2),
+            height: area.height.saturating_sub(1 + rows),
             ..area
         };
         let width = usize::from(area.width);
@@ -108,24 +145,7 @@ impl BuiltIn {
             head,
         );
         frame.render_widget(&self.area, body);
-        let place = self.area.cursor();
-        let (text, style) = match (&self.error, self.leaving) {
-            (_, true) => (
-                "not saved: Esc again leaves without saving, Ctrl-S saves".to_owned(),
-                theme.strong(),
-            ),
-            (Some(error), _) => (error.clone(), theme.strong()),
-            (None, _) => (
-                format!(
-                    "line {}, column {}   Ctrl-S save   Esc leave   Ctrl-U undo   Ctrl-R redo",
-                    place.0 + 1,
-                    place.1 + 1
-                ),
-                theme.dim(),
-            ),
-        };
-        let text = cut(&theme.text(&text), width);
-        frame.render_widget(Paragraph::new(Line::from(Span::styled(text, style))), foot);
+        frame.render_widget(Paragraph::new(below), foot);
     }
 }
 
@@ -147,9 +167,10 @@ impl App {
                 Some(Command::Save { manifest, text })
             }
             KeyCode::Esc if editor.leaving || editor.text() == editor.saved => {
+                let unreadable = editor.error.take();
                 self.editor = None;
                 self.touch();
-                None
+                unreadable.and_then(|error| self.flash(&format!("cannot be applied yet: {error}")))
             }
             KeyCode::Esc => {
                 editor.leaving = true;
@@ -158,6 +179,10 @@ impl App {
             _ => {
                 editor.leaving = false;
                 editor.area.input(event);
+                // Once something was wrong, it is said until it is not.
+                if editor.error.is_some() {
+                    editor.find_error();
+                }
                 None
             }
         }

@@ -79,6 +79,7 @@ pub async fn run(
         looker,
         out,
         said: Said::default(),
+        told_found: false,
         gone: false,
     };
     linear.run(typed()).await
@@ -117,6 +118,8 @@ struct Linear<'a> {
     looker: Looker,
     out: &'a mut (dyn Write + Send),
     said: Said,
+    /// What was found when the session was taken up has been said.
+    told_found: bool,
     /// Nobody reads any more.
     gone: bool,
 }
@@ -183,6 +186,9 @@ impl Linear<'_> {
     fn changes(&mut self) {
         let state = self.driver.state();
         let mut lines = Vec::new();
+        if !std::mem::replace(&mut self.told_found, true) {
+            lines.extend(state.found().iter().cloned());
+        }
         let place = place(state);
         let moved = place != self.said.place;
         if moved {
@@ -269,6 +275,14 @@ impl Linear<'_> {
             }
             Some("ledger") => {
                 let answer = self.looker.look(&super::look::Look::Tables).await;
+                self.answer(answer);
+            }
+            Some("logs") => {
+                let look = match words.next() {
+                    Some(of) => super::look::Look::Log { of: of.to_owned() },
+                    None => super::look::Look::Pods,
+                };
+                let answer = self.looker.look(&look).await;
                 self.answer(answer);
             }
             Some("quit" | "q") => return Ok(true),
@@ -378,6 +392,7 @@ impl Linear<'_> {
             "facts PROBE LAYER: the facts of a cell, with their lines and commands",
             "manifest: this stage's manifest",
             "ledger: what the ledger holds",
+            "logs: the pods; logs NAME: the last lines of the first whose name begins so",
             "report: the incident report so far",
             "text: the stage's text again",
             "A number chooses from a list; no leaves it.",

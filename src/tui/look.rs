@@ -3,8 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::LogParams;
 use serde_json::Value;
 
+use super::brief::brief;
 use crate::cluster::Cluster;
 use crate::evidence::{Fact, Observation};
 use crate::kinds;
@@ -19,15 +23,28 @@ const CRM: &str = "crm";
 const PORT: u16 = 8080;
 /// Rows of a table that are shown.
 const ROWS: usize = 500;
+/// Lines of a log that are read at once, and their bytes.
+const LAST: i64 = 40;
+const LOG_BYTES: i64 = 256 << 10;
 
 /// What is to be looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
-    Workflow { name: String },
+    Workflow {
+        name: String,
+    },
     Sensor,
-    Message { sequence: u64 },
+    Message {
+        sequence: u64,
+    },
     Tables,
     Report,
+    /// The pods and their containers.
+    Pods,
+    /// The last lines of a container, the first whose `pod/container` begins so.
+    Log {
+        of: String,
+    },
 }
 
 /// One table: its title, column names, and rows of text.
@@ -97,6 +114,8 @@ impl Looker {
             Look::Message { sequence } => self.message(*sequence).await,
             Look::Tables => Ok(Answer::Tables(self.tables().await)),
             Look::Report => self.report().await,
+            Look::Pods => self.pods().await,
+            Look::Log { of } => self.log(of).await,
         }
     }
 
@@ -125,6 +144,60 @@ impl Looker {
                 "kubectl -n {} get {} {name} -o yaml",
                 self.cluster.namespace(),
                 resource.plural
+            ),
+        })
+    }
+
+    /// Names of all containers, as `pod/container`.
+    async fn containers(&self) -> Result<Vec<String>, String> {
+        let pods = looking::pods(&self.cluster, "")
+            .await
+            .map_err(|error| error.to_string())?;
+        let of_pod = |pod: &Value| -> Vec<String> {
+            let name = pod.pointer("/metadata/name").and_then(Value::as_str);
+            ["/spec/initContainers", "/spec/containers"]
+                .iter()
+                .filter_map(|list| pod.pointer(list)?.as_array())
+                .flatten()
+                .filter_map(|container| container.get("name")?.as_str())
+                .map(|container| format!("{}/{container}", name.unwrap_or_default()))
+                .collect()
+        };
+        Ok(pods.iter().flat_map(of_pod).collect())
+    }
+
+    async fn pods(&self) -> Result<Answer, String> {
+        Ok(Answer::Object {
+            title: "Pods and their containers; logs NAME reads one".to_owned(),
+            lines: self.containers().await?,
+            command: format!("kubectl -n {} get pods", self.cluster.namespace()),
+        })
+    }
+
+    async fn log(&self, of: &str) -> Result<Answer, String> {
+        let found = self.containers().await?;
+        let found = found.iter().find(|name| name.starts_with(of));
+        let Some((pod, container)) = found.and_then(|name| name.split_once('/')) else {
+            return Err(format!("no pod's name begins with {of}; logs lists them"));
+        };
+        let api: Api<Pod> =
+            Api::namespaced(self.cluster.client().clone(), self.cluster.namespace());
+        let params = LogParams {
+            container: Some(container.to_owned()),
+            tail_lines: Some(LAST),
+            limit_bytes: Some(LOG_BYTES),
+            ..LogParams::default()
+        };
+        let text = api
+            .logs(pod, &params)
+            .await
+            .map_err(|error| format!("cannot read the log of {pod}/{container}: {error}"))?;
+        Ok(Answer::Object {
+            title: format!("Last lines of {pod}/{container}"),
+            lines: text.lines().map(brief).collect(),
+            command: format!(
+                "kubectl -n {} logs {pod} -c {container} --tail={LAST}",
+                self.cluster.namespace()
             ),
         })
     }

@@ -7,6 +7,7 @@ use similar::TextDiff;
 
 use super::theme::Theme;
 use crate::cluster::{Manifest, ManifestError};
+use crate::evidence::Outcome;
 use crate::runner::driver::Driver;
 
 /// What the working copy is compared with.
@@ -107,7 +108,7 @@ impl Texts {
                 };
                 let title = format!("{file}, {word} (e edits, E edits here, d compares)");
                 return std::iter::once(titled(&title, theme))
-                    .chain(self.copy.lines().map(|line| yaml(line, theme)))
+                    .chain(with_error(file, &self.copy, theme))
                     .collect();
             }
             Compare::Applied => match &self.applied {
@@ -140,6 +141,23 @@ impl Texts {
             .chain(diff(old, new, theme))
             .collect()
     }
+}
+
+/// The lines of a manifest; what is wrong stands above its line, or above all.
+fn with_error(file: &str, text: &str, theme: Theme) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = text.lines().map(|line| yaml(line, theme)).collect();
+    if let Err((error, line)) = check(file, text) {
+        let error = error.strip_prefix(&format!("{file}: ")).unwrap_or(&error);
+        let said = Span::styled(
+            theme.text(&format!("> {error}")),
+            theme.outcome(Outcome::Refuted).1,
+        );
+        let place = line
+            .map_or(0, |line| line.saturating_sub(1))
+            .min(lines.len());
+        lines.insert(place, Line::from(said));
+    }
+    lines
 }
 
 fn titled(text: &str, theme: Theme) -> Line<'static> {

@@ -2,9 +2,10 @@
 //!
 //! [`app::App`] is what the screen itself remembers, [`scene`] computes what a frame shows, [`view::draw`] draws it, and
 //! [`screen`] runs the loop on a terminal. [`keys`] is the one table of keys; [`linear`] is the screen without a screen,
-//! for readers of screens.
+//! for readers of screens. [`viewer`] shows an evidence bundle on the same screen.
 
 pub mod app;
+pub mod brief;
 pub mod builtin;
 pub mod cursor;
 pub mod editor;
@@ -24,3 +25,4 @@ pub mod search;
 pub mod terminal;
 pub mod theme;
 pub mod view;
+pub mod viewer;

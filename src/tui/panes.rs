@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::app::{App, Pane};
+use super::brief;
 use super::look::Table;
 use super::markdown::{self, cut};
 use crate::evidence::access::reviewed;
@@ -15,6 +16,8 @@ use crate::session::State;
 const POINTS: usize = 48;
 /// The widest that a column of a table becomes.
 const COLUMN: usize = 40;
+/// The narrowest that an identity is shown.
+const IDENTITY: usize = 10;
 
 /// One line of a pane, and what stands behind it.
 #[derive(Clone, Debug, Default)]
@@ -46,23 +49,24 @@ pub fn row_names(rows: &[Row], state: &State) -> Vec<String> {
 }
 
 fn row_name(row: &Row, state: &State) -> String {
+    if row.probe == crate::evidence::table::YOURS {
+        return "yours (curl)".to_owned();
+    }
+    probe_title(state, &row.probe)
+}
+
+/// The title of a probe, of the present stage first; its name where it has none.
+#[must_use]
+pub fn probe_title(state: &State, name: &str) -> String {
     let titles = state
         .lab()
         .into_iter()
         .flat_map(|lab| &lab.stages)
         .flat_map(|stage| &stage.probes);
     let here = state.stage().into_iter().flat_map(|stage| &stage.probes);
-    let title = here
-        .chain(titles)
-        .find(|probe| probe.name == row.probe)
-        .map(|probe| probe.title.clone());
-    title.unwrap_or_else(|| {
-        if row.probe == crate::evidence::table::YOURS {
-            "yours (curl)".to_owned()
-        } else {
-            row.probe.clone()
-        }
-    })
+    here.chain(titles)
+        .find(|probe| probe.name == name)
+        .map_or_else(|| name.to_owned(), |probe| probe.title.clone())
 }
 
 /// Places of the facts that pass the evidence pane's filters.
@@ -83,36 +87,59 @@ pub fn filtered(state: &State, app: &App) -> Vec<usize> {
         .collect()
 }
 
-/// One fact in one line.
+/// One fact in one line; its own line as it is, or in short.
 #[must_use]
-pub fn fact_text(fact: &Fact) -> String {
+pub fn fact_text(fact: &Fact, raw: bool) -> String {
     let probe = fact.probe.as_deref().unwrap_or("-");
+    let line = if raw {
+        fact.line.clone()
+    } else {
+        brief::brief(&fact.line)
+    };
     format!(
-        "#{} a{} {} {} [{}] {}",
+        "#{:<4}a{} {probe:<10} {:<6} [{}] {line}",
         fact.seq,
         fact.attempt,
-        probe,
         fact.layer.name(),
         fact.source,
-        fact.line
     )
 }
 
-/// One line of the logs as it is shown.
+/// One line of the logs as it is shown, with its pod where more than one is followed.
 #[must_use]
 pub fn log_text(app: &App, place: usize) -> Option<String> {
     let (instance, text) = app.logs.line(app.source, place)?;
+    let text = if app.raw { text } else { brief::brief(&text) };
     let text = app.theme.text(&text);
+    let pod = if app.raw {
+        instance.pod.clone()
+    } else {
+        brief::short_pod(&instance.pod)
+    };
     Some(match app.source {
         Some(_) => text,
-        None => format!("{} {text}", instance.pod),
+        None if instance.container == "main" => format!("{pod} {text}"),
+        None => format!("{pod}/{} {text}", instance.container),
     })
 }
 
-/// Rows of the screen that a wrapped line of the logs takes.
+/// A line of the evidence or of the logs as it is shown.
 #[must_use]
-pub fn wrapped_rows(app: &App, place: usize, width: usize) -> usize {
-    log_text(app, place).map_or(1, |text| text.width().div_ceil(width.max(1)).max(1))
+pub fn line_text(state: &State, app: &App, place: usize) -> Option<String> {
+    match app.pane {
+        Pane::Evidence => {
+            let fact = state.facts().get(*app.scene.facts.get(place)?)?;
+            Some(app.theme.text(&fact_text(fact, app.raw)))
+        }
+        Pane::Logs => log_text(app, place),
+        _ => None,
+    }
+}
+
+/// Rows of the screen that a wrapped line takes.
+#[must_use]
+pub fn wrapped_rows(state: &State, app: &App, place: usize, width: usize) -> usize {
+    line_text(state, app, place).map_or(1, |text| text.width().div_ceil(width.max(1)).max(1))
 }
 
 /// What stands beside the names of the panes.
@@ -161,7 +188,7 @@ pub fn block(state: &State, app: &App, width: u16) -> Vec<Shown> {
             }
             lines.into_iter().map(Shown::of).collect()
         }
-        Pane::Ledger => ledger(state, app),
+        Pane::Ledger => ledger(state, app, usize::from(width)),
         Pane::Counters => counted(state, app, usize::from(width)),
         Pane::Access => access(state, app),
         Pane::Gate => gate(state, app),
@@ -170,14 +197,14 @@ pub fn block(state: &State, app: &App, width: u16) -> Vec<Shown> {
 }
 
 /// The ledger's own tables where they were read, and the rows that were seen as facts.
-fn ledger(state: &State, app: &App) -> Vec<Shown> {
+fn ledger(state: &State, app: &App, width: usize) -> Vec<Shown> {
     let mut lines = Vec::new();
     match &app.tables {
         None => lines.push(Shown::plain("reading the ledger …", app.theme.dim())),
         Some(Err(error)) => lines.push(Shown::plain(app.theme.text(error), app.theme.dim())),
         Some(Ok(tables)) => {
             for table in tables {
-                lines.extend(rows_of(table, app));
+                lines.extend(rows_of(table, app, width));
             }
         }
     }
@@ -198,7 +225,7 @@ fn ledger(state: &State, app: &App) -> Vec<Shown> {
     ));
     let before = lines.len();
     lines.extend(seen.map(|fact| Shown {
-        line: Line::from(app.theme.text(&fact_text(fact))),
+        line: Line::from(app.theme.text(&fact_text(fact, app.raw))),
         fact: Some(fact.seq),
         command: None,
     }));
@@ -208,7 +235,7 @@ fn ledger(state: &State, app: &App) -> Vec<Shown> {
     lines
 }
 
-fn rows_of(table: &Table, app: &App) -> Vec<Shown> {
+fn rows_of(table: &Table, app: &App, room: usize) -> Vec<Shown> {
     let theme = app.theme;
     let with_command = |line: Line<'static>| Shown {
         line,
@@ -228,24 +255,15 @@ fn rows_of(table: &Table, app: &App) -> Vec<Shown> {
     if table.rows.is_empty() {
         return lines;
     }
-    let widths: Vec<usize> = table
-        .columns
-        .iter()
-        .enumerate()
-        .map(|(place, name)| {
-            let cells = table.rows.iter().filter_map(|row| row.get(place));
-            cells
-                .map(|cell| cell.width())
-                .max()
-                .unwrap_or(0)
-                .max(name.width())
-                .min(COLUMN)
-        })
-        .collect();
+    let widths = column_widths(table, room);
     let line = |cells: &[String]| -> String {
         let padded = widths.iter().enumerate().map(|(place, width)| {
             let cell = cells.get(place).map(String::as_str).unwrap_or_default();
-            let cell = cut(&theme.text(cell), *width);
+            let cell = if cell.width() > *width && is_identity(cell) {
+                format!("{}..", cut(cell, width.saturating_sub(2)))
+            } else {
+                cut(&theme.text(cell), *width)
+            };
             format!("{cell}{}  ", " ".repeat(width.saturating_sub(cell.width())))
         });
         padded.collect::<String>().trim_end().to_owned()
@@ -261,6 +279,36 @@ fn rows_of(table: &Table, app: &App) -> Vec<Shown> {
             .map(|row| with_command(Line::from(line(row)))),
     );
     lines
+}
+
+/// What each column needs; identities give way where there is too little room: their beginning tells them apart.
+fn column_widths(table: &Table, room: usize) -> Vec<usize> {
+    let cells = |place: usize| table.rows.iter().filter_map(move |row| row.get(place));
+    let mut widths: Vec<usize> = table
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(place, name)| {
+            let longest = cells(place).map(|cell| cell.width()).max().unwrap_or(0);
+            longest.max(name.width()).min(COLUMN)
+        })
+        .collect();
+    let total = |widths: &[usize]| widths.iter().map(|width| width + 2).sum::<usize>();
+    for (place, name) in table.columns.iter().enumerate() {
+        let identities = cells(place).all(|cell| cell.is_empty() || is_identity(cell));
+        if identities && total(&widths) > room {
+            widths[place] = widths[place].min(name.width().max(IDENTITY));
+        }
+    }
+    widths
+}
+
+/// A uid or an event id: long, and without a meaning of its own.
+fn is_identity(text: &str) -> bool {
+    text.len() >= 32
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// The attempt whose rows are shown.
@@ -295,15 +343,16 @@ fn chart(state: &State, app: &App, width: usize) -> Vec<Shown> {
     let Some(lab) = state.lab() else {
         return Vec::new();
     };
-    let facts: Vec<Fact> = state
+    let mut facts: Vec<Fact> = state
         .facts()
         .iter()
         .filter(|fact| fact.counts_in(&lab.name, attempt))
         .cloned()
         .collect();
+    facts.sort_by_key(|fact| fact.time);
     let (Some(first), Some(last)) = (
-        facts.iter().map(|fact| fact.time).min(),
-        facts.iter().map(|fact| fact.time).max(),
+        facts.first().map(|fact| fact.time),
+        facts.last().map(|fact| fact.time),
     ) else {
         return vec![Shown::plain(
             "nothing was counted in this attempt yet",
@@ -320,12 +369,10 @@ fn chart(state: &State, app: &App, width: usize) -> Vec<Shown> {
     let series: Vec<[u64; 4]> = (1..=points)
         .map(|point| {
             let share = point as f64 / points as f64;
-            let until: Vec<Fact> = facts
-                .iter()
-                .filter(|fact| fact.time.duration_since(first).as_secs_f64() <= span * share)
-                .cloned()
-                .collect();
-            let counted = counters(&until, scope);
+            let until = facts.partition_point(|fact| {
+                fact.time.duration_since(first).as_secs_f64() <= span * share
+            });
+            let counted = counters(facts.get(..until).unwrap_or_default(), scope);
             [
                 counted.intakes,
                 counted.approved,
@@ -448,10 +495,12 @@ fn gate(state: &State, app: &App) -> Vec<Shown> {
     let theme = app.theme;
     let report = state.gate();
     if report.conditions.is_empty() {
-        return vec![Shown::plain(
-            "the gate was not looked at in this stage",
-            theme.dim(),
-        )];
+        let text = if app.read_only {
+            "how the gate stood is not kept; what it found wrong is among the facts (layer ready)"
+        } else {
+            "the gate was not looked at in this stage"
+        };
+        return vec![Shown::plain(text, theme.dim())];
     }
     let lines = report.conditions.iter().map(|condition| {
         let (word, cell) = if condition.holds {

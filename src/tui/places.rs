@@ -9,6 +9,11 @@ pub const LEAST: (u16, u16) = (60, 16);
 /// From this width on the stages stand in a column of their own.
 const WIDE: u16 = 100;
 const SIDE: u16 = 28;
+/// Lines that are left to the pane beside a text that is to be read.
+const LEAST_PANE: u16 = 3;
+/// A text has at least so many rows where there is room, and grows by so many.
+const SHORT: u16 = 8;
+const STEP: u16 = 4;
 
 /// The parts of the screen; one that is not shown is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,10 +35,31 @@ pub struct Places {
     pub footer: Rect,
 }
 
+/// How many lines the text has, and whether it is to be read whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub lines: usize,
+    pub whole: bool,
+}
+
+impl Wanted {
+    /// Its rows where so many are free: more than its share where it is to be read, less where it is short and the screen
+    /// is high, in steps, so that a line more or less does not move everything.
+    fn of(self, free: u16) -> u16 {
+        let usual = (free * 3 / 5).max(3);
+        let lines = u16::try_from(self.lines).unwrap_or(u16::MAX);
+        if self.whole {
+            return usual.max(lines.min(free.saturating_sub(LEAST_PANE)));
+        }
+        let steps = lines.saturating_add(2).div_ceil(STEP).saturating_mul(STEP);
+        usual.min(steps.max(SHORT))
+    }
+}
+
 impl Places {
     /// The places on a screen of this size, with this many rows of probes; `zoomed` has all the room.
     #[must_use]
-    pub fn of(width: u16, height: u16, rows: usize, zoomed: Option<Area>) -> Self {
+    pub fn of(width: u16, height: u16, rows: usize, text: Wanted, zoomed: Option<Area>) -> Self {
         let all = Rect::new(0, 0, width, height);
         if width < LEAST.0 || height < LEAST.1 {
             return Self {
@@ -74,7 +100,7 @@ impl Places {
         };
         match zoomed {
             Some(area) => places.zoom(area, room),
-            None => places.share(rows, room),
+            None => places.share(rows, text, room),
         }
         places
     }
@@ -93,12 +119,12 @@ impl Places {
         }
     }
 
-    fn share(&mut self, rows: usize, mut room: Room) {
+    fn share(&mut self, rows: usize, text: Wanted, mut room: Room) {
         let height = room.area.height;
         let rows = u16::try_from(rows).unwrap_or(u16::MAX);
         let table = rows.saturating_add(1).min(height / 3).max(2);
         let free = height.saturating_sub(table + 4);
-        let text = (free * 3 / 5).max(3);
+        let text = text.of(free);
         self.text = room.take(text);
         self.rule = room.take(1);
         self.table = room.take(table);
@@ -134,10 +160,11 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn every_part_lies_on_the_screen_and_none_over_another(
-            width in 0u16..400, height in 0u16..120, rows in 0usize..70_000, zoom in 0usize..4
+            width in 0u16..400, height in 0u16..120, rows in 0usize..70_000, lines in 0usize..200,
+            whole in proptest::prelude::any::<bool>(), zoom in 0usize..4
         ) {
             let zoomed = [None, Some(Area::Text), Some(Area::Table), Some(Area::Pane)][zoom];
-            let places = Places::of(width, height, rows, zoomed);
+            let places = Places::of(width, height, rows, Wanted { lines, whole }, zoomed);
             let all = Rect::new(0, 0, width, height);
             let parts = [places.side, places.header, places.text, places.rule, places.table, places.counters,
                 places.status, places.tabs, places.pane, places.footer];

@@ -8,10 +8,11 @@ use ratatui::text::Line;
 use super::app::{App, Area, Overlay, Pane};
 use super::keys::{self, Action};
 use super::panes::{self, Shown};
-use super::places::Places;
+use super::places::{Places, Wanted};
 use super::view;
 use crate::evidence::{Counters, Row};
-use crate::session::State;
+use crate::lab::StageKind;
+use crate::session::{Footer, State};
 
 /// Columns that are left for what Enter does, however many other keys there are.
 const LEAST_NEXT: usize = 20;
@@ -65,6 +66,10 @@ pub struct Scene {
     pub facts: Vec<usize>,
     /// Lines of the present pane, where it is neither the evidence nor the logs.
     pub block: Vec<Shown>,
+    /// Which report the lines are of, and their width.
+    report: Option<(usize, usize, u16)>,
+    /// The lines of evidence or logs that are in view, with their places.
+    pub in_view: Vec<(usize, String)>,
     pub footer: Vec<FooterItem>,
     pub over: Option<Over>,
     /// Where it lies.
@@ -85,13 +90,11 @@ impl App {
             self.scene.counters = state.counters();
             self.scene.table.names = panes::row_names(&self.scene.rows, state);
         }
-        self.scene.places = Places::of(
-            width,
-            height,
-            self.scene.rows.len(),
-            self.zoom.then_some(self.area),
-        );
-        let places = self.scene.places;
+        let zoomed = self.zoom.then_some(self.area);
+        let of = |rows, text| Places::of(width, height, rows, text, zoomed);
+        let rows = self.scene.rows.len();
+        let mut places = of(rows, Wanted::default());
+        self.scene.places = places;
         if places.too_small {
             // Nothing of it is shown; the next larger size computes everything.
             self.scene.size = (0, 0);
@@ -102,12 +105,21 @@ impl App {
             self.scene.text = view::text_lines(state, self, places.text.width);
             self.scene.text_width = places.text.width;
         }
+        places = of(
+            rows,
+            Wanted {
+                lines: self.scene.text.len(),
+                whole: self.area != Area::Pane && is_read(state),
+            },
+        );
+        self.scene.places = places;
         if changed {
             self.scene.facts = panes::filtered(state, self);
-            self.scene.block = panes::block(state, self, places.pane.width);
+            self.compute_block(state);
             self.scene.footer = footer(state, self, places.footer.width);
         }
-        self.fit();
+        self.fit(state);
+        self.read_lines(state);
         if changed {
             self.prepare_overlay(state);
         }
@@ -116,7 +128,30 @@ impl App {
         self.scene.stale_block = false;
     }
 
-    fn fit(&mut self) {
+    /// A long report is laid out once, not for every key.
+    fn compute_block(&mut self, state: &State) {
+        let width = self.scene.places.pane.width;
+        let report = match (&self.report, self.pane) {
+            (Some(Ok(text)), Pane::Report) => Some((text.as_ptr() as usize, text.len(), width)),
+            _ => None,
+        };
+        if report.is_none() || report != self.scene.report {
+            self.scene.block = panes::block(state, self, width);
+            self.scene.report = report;
+        }
+    }
+
+    /// Reads the lines that are in view, so that drawing reads nothing.
+    fn read_lines(&mut self, state: &State) {
+        let first = self.cursor().top;
+        let height = usize::from(self.scene.places.pane.height);
+        let end = (first + height).min(self.pane_length());
+        self.scene.in_view = (first..end)
+            .filter_map(|place| Some((place, panes::line_text(state, self, place)?)))
+            .collect();
+    }
+
+    fn fit(&mut self, state: &State) {
         let places = self.scene.places;
         self.text.top = self.text.top.min(
             self.scene
@@ -138,9 +173,9 @@ impl App {
         );
         let (length, height) = (self.pane_length(), usize::from(places.pane.height));
         let mut cursor = *self.cursor();
-        if self.wrap && self.pane == Pane::Logs {
+        if self.wrap && self.pane.grows() {
             let width = usize::from(places.pane.width);
-            let rows = |place| panes::wrapped_rows(self, place, width);
+            let rows = |place| panes::wrapped_rows(state, self, place, width);
             cursor.fit_rows(length, height, rows);
         } else {
             cursor.fit(length, height);
@@ -219,6 +254,16 @@ impl App {
     }
 }
 
+/// Whether there is more to be read in this stage than to be looked at.
+fn is_read(state: &State) -> bool {
+    state.stage().is_some_and(|stage| {
+        matches!(
+            stage.kind,
+            StageKind::Read | StageKind::Predict | StageKind::Report | StageKind::Debrief
+        )
+    })
+}
+
 /// Rows of a choice below the window's top, of which the first row is the title.
 fn shifted(rows: &Range<usize>, first: usize) -> Range<usize> {
     if rows.end <= first {
@@ -229,7 +274,12 @@ fn shifted(rows: &Range<usize>, first: usize) -> Range<usize> {
 
 /// The keys that do something now. What does not fit is left out, never the help and the way out.
 fn footer(state: &State, app: &App, width: u16) -> Vec<FooterItem> {
-    let now = state.footer();
+    // Nothing can be done in a copy.
+    let now = if app.read_only {
+        Footer::default()
+    } else {
+        state.footer()
+    };
     let wanted = [
         (Action::Next, now.next_enabled || now.reconcile),
         (Action::Cancel, now.cancel),
@@ -243,6 +293,7 @@ fn footer(state: &State, app: &App, width: u16) -> Vec<FooterItem> {
         (Action::Open, true),
         (Action::NextPane, true),
         (Action::Labs, true),
+        (Action::Stages, app.read_only),
     ];
     let last = [Action::Help, Action::Quit].map(|action| item(action, "", app));
     let mut room = usize::from(width);

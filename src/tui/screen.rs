@@ -24,11 +24,11 @@ use crate::runner::fault;
 use crate::session::Message;
 
 /// Between two frames.
-const FRAME: Duration = Duration::from_millis(33);
+pub(super) const FRAME: Duration = Duration::from_millis(33);
 /// How often the seconds of a wait are drawn.
 const TICK: Duration = Duration::from_millis(250);
 /// The longest text that is handed to the terminal's clipboard.
-const COPY_LIMIT: usize = 8 << 10;
+pub(super) const COPY_LIMIT: usize = 8 << 10;
 /// The ledger is read again at most so often while one looks at it.
 const LEDGER_AGAIN: Duration = Duration::from_secs(1);
 /// Log lines that are taken in one turn.
@@ -69,6 +69,16 @@ pub async fn run(
         .await
 }
 
+/// Stops the process group as the terminal's own Ctrl-Z does. False where no shell could bring it back: then it was not
+/// stopped.
+pub(super) async fn stop_until_continued() -> std::io::Result<bool> {
+    let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+    let stopped = rustix::process::kill_current_process_group(Signal::TSTP);
+    // The whole process stands still from here until `fg`.
+    let went = tokio::time::timeout(STOP, go_on.recv()).await.is_ok();
+    Ok(stopped.is_ok() && went)
+}
+
 /// A look at what stands behind a cell, and what came of it.
 type Looked = (Look, Result<Answer, String>);
 
@@ -96,7 +106,7 @@ pub struct Screen<'a, S> {
     reading: bool,
 }
 
-async fn next_event(events: &mut Option<Events>) -> Option<std::io::Result<Event>> {
+pub(super) async fn next_event(events: &mut Option<Events>) -> Option<std::io::Result<Event>> {
     match events {
         Some(events) => events.next().await,
         None => std::future::pending().await,
@@ -116,7 +126,7 @@ impl<'a, S: Surface> Screen<'a, S> {
         let mut app = App::new(theme);
         app.reach.push(cluster.name().to_owned());
         app.logs = LogBook::in_folder(&dir.join("logs"));
-        let (follower, logs) = cluster.follow_logs("");
+        let (follower, logs) = cluster.follow_all_logs("");
         let looker = Looker {
             cluster: cluster.clone(),
             dir: dir.to_owned(),
@@ -438,15 +448,12 @@ impl<'a, S: Surface> Screen<'a, S> {
 
     /// Gives the terminal to the shell and stops; goes on when the shell says so.
     async fn suspend(&mut self) -> Result<(), ScreenError> {
-        let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
         self.events = None;
         self.surface.lend();
-        let stopped = rustix::process::kill_current_process_group(Signal::TSTP);
-        // The whole process stands still from here until `fg`; where no shell could bring it back, it is not stopped.
-        let went = tokio::time::timeout(STOP, go_on.recv()).await.is_ok();
+        let went = stop_until_continued().await?;
         self.take_back()?;
         self.events = Some(self.surface.events());
-        if stopped.is_err() || !went {
+        if !went {
             self.app.flash = Some("there is no shell here to come back from".to_owned());
         }
         Ok(())

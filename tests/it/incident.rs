@@ -78,6 +78,40 @@ fn a_seed_draws_the_same_fault_and_does_not_say_which() {
     assert!(kinds.len() > 15, "200 seeds drew {} faults", kinds.len());
 }
 
+/// A list that grows or shrinks by one fault changes what that fault's own seeds draw, and nothing else.
+#[test]
+fn a_seed_keeps_its_fault_when_others_come_and_go() {
+    let catalog = Catalog::bundled().unwrap();
+    let all = catalog.lab("incident").unwrap().faults.clone().unwrap();
+    let mut shares = std::collections::BTreeMap::new();
+    for gone in 0..all.list.len() {
+        let mut fewer = all.clone();
+        let gone = fewer.list.remove(gone).name;
+        for seed in 0..1000 {
+            let before = &all.of_seed(seed).unwrap().name;
+            let after = &fewer.of_seed(seed).unwrap().name;
+            assert!(
+                before == after || *before == gone,
+                "{seed}: {before} {after}"
+            );
+            *shares.entry(before.clone()).or_insert(0_usize) += 1;
+        }
+    }
+    // Each has its share: about a thousand of them here.
+    assert_eq!(shares.len(), all.list.len());
+    let (least, most) = (shares.values().min(), shares.values().max());
+    assert!(*least.unwrap() > 300 && *most.unwrap() < 2500, "{shares:?}");
+    let mut turned = all.clone();
+    turned.list.reverse();
+    for seed in 0..1000 {
+        assert_eq!(
+            turned.of_seed(seed),
+            all.of_seed(seed),
+            "the order of the list matters"
+        );
+    }
+}
+
 /// Untouched it fails as the fault says, with the solution it passes, and the report is supported.
 fn proves_itself(fault: &str) {
     let state = tempfile::tempdir().unwrap();

@@ -2,8 +2,9 @@
 //! to its end.
 //!
 //! The points are numbered as the program passes them (`EVENTLAB_KILL_AT`). A seeded sample runs here; with
-//! `EVENTLAB_ALL_KILL_POINTS=1` every one of them does. `.ci/run` also kills the matrix, which moves the ledger's clock
-//! and looks cases up between its probes.
+//! `EVENTLAB_ALL_KILL_POINTS=1` every one of them does, and every name that the program gives a point must have been among
+//! them. `.ci/run` also kills the matrix, which moves the ledger's clock and looks cases up between its probes, and the
+//! drill.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// The lab that is killed: one that acts between its probes is told by `EVENTLAB_KILL_LAB`.
+/// The lab that is killed: another one is told by `EVENTLAB_KILL_LAB`, with its options (`incident --seed 7`).
 fn lab() -> String {
     std::env::var("EVENTLAB_KILL_LAB").unwrap_or_else(|_| "duplicates".to_owned())
 }
@@ -32,15 +33,17 @@ fn from() -> u64 {
 }
 
 fn run(state: &Path, kill_at: Option<u64>) -> Output {
+    let lab = lab();
+    let words: Vec<&str> = lab.split_whitespace().collect();
+    run_lab(state, &words, kill_at)
+}
+
+fn run_lab(state: &Path, lab: &[&str], kill_at: Option<u64>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_eventlab"));
     command
-        .args([
-            "--state-dir",
-            state.to_str().unwrap(),
-            "run",
-            &lab(),
-            "--keep",
-        ])
+        .args(["--state-dir", state.to_str().unwrap(), "run"])
+        .args(lab)
+        .arg("--keep")
         .env_remove("EVENTLAB_KILL_AT");
     if let Some(point) = kill_at {
         command.env("EVENTLAB_KILL_AT", point.to_string());
@@ -138,22 +141,34 @@ fn count_points() -> u64 {
         * 4
 }
 
-/// False when the run ended before it came to this point.
-fn survives(point: u64) -> bool {
+/// The name of the point, or nothing when the run ended before it came to it.
+fn survives(point: u64) -> Option<String> {
     let state = tempfile::tempdir().unwrap();
     let killed = run(state.path(), Some(point));
     if killed.status.success() {
-        return false;
+        return None;
     }
+    goes_on(state.path(), point, &killed, || run(state.path(), None));
+    let told = String::from_utf8_lossy(&killed.stderr).into_owned();
+    let name = told.lines().find_map(|line| {
+        line.split_once(&format!("killed at point {point}, "))
+            .map(|(_, name)| name.to_owned())
+    });
+    assert!(name.is_some(), "{told}");
+    name
+}
+
+/// After the kill no child is left; going on sends nothing twice and loses no fact.
+fn goes_on(state: &Path, point: u64, killed: &Output, resume: impl FnOnce() -> Output) -> Output {
     assert_eq!(
         std::os::unix::process::ExitStatusExt::signal(&killed.status),
         Some(9),
         "point {point}: {}",
         String::from_utf8_lossy(&killed.stderr)
     );
-    assert_no_child(state.path());
-    let before = journal(state.path());
-    let resumed = run(state.path(), None);
+    assert_no_child(state);
+    let before = journal(state);
+    let resumed = resume();
     let said = format!(
         "point {point}:\n{}\n{}\n{}",
         String::from_utf8_lossy(&killed.stderr),
@@ -161,14 +176,45 @@ fn survives(point: u64) -> bool {
         String::from_utf8_lossy(&resumed.stderr)
     );
     assert!(resumed.status.success(), "{said}");
-    let after = journal(state.path());
+    let after = journal(state);
     assert_sent_once(&after);
     assert!(
         facts(&before).is_subset(&facts(&after)),
         "a fact was lost, {said}"
     );
-    assert_no_child(state.path());
-    true
+    assert_no_child(state);
+    resumed
+}
+
+/// The names that the program's source gives its points.
+fn names() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/runner");
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(root).unwrap().flatten() {
+        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        for call in text.split("fault::point(\"").skip(1) {
+            found.insert(call.split('"').next().unwrap().to_owned());
+        }
+    }
+    assert!(found.len() >= 7, "{found:?}");
+    found
+}
+
+/// The drill that is killed goes on with the fault that it had drawn, whoever does not name the seed again.
+#[test]
+fn a_killed_drill_goes_on_with_its_own_fault() {
+    let seed = std::process::id();
+    for point in [12 + u64::from(seed % 20), 40 + u64::from(seed % 25)] {
+        let state = tempfile::tempdir().unwrap();
+        let with_seed = ["incident", "--seed", &seed.to_string()];
+        let killed = run_lab(state.path(), &with_seed, Some(point));
+        let resumed = goes_on(state.path(), point, &killed, || {
+            run_lab(state.path(), &["incident"], None)
+        });
+        let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
+        let proven = format!("incident (seed {seed}): proven");
+        assert!(said.contains(&proven), "point {point}: {said}");
+    }
 }
 
 #[test]
@@ -190,6 +236,7 @@ fn a_killed_run_goes_on_where_it_was() {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let ended = std::sync::atomic::AtomicBool::new(false);
     let reached = std::sync::atomic::AtomicU64::new(u64::MAX);
+    let passed = std::sync::Mutex::new(BTreeSet::new());
     // A run mostly waits, so that more of them than there are cores take less time in all.
     let workers = if all { 6 } else { 2 };
     std::thread::scope(|scope| {
@@ -202,9 +249,12 @@ fn a_killed_run_goes_on_where_it_was() {
                     if ended.load(relaxed) {
                         break;
                     }
-                    if !survives(*point) {
-                        ended.store(true, relaxed);
-                        reached.fetch_min(*point, relaxed);
+                    match survives(*point) {
+                        Some(name) => drop(passed.lock().unwrap().insert(name)),
+                        None => {
+                            ended.store(true, relaxed);
+                            reached.fetch_min(*point, relaxed);
+                        }
                     }
                 }
             });
@@ -213,4 +263,9 @@ fn a_killed_run_goes_on_where_it_was() {
     let reached = reached.into_inner();
     eprintln!("the first point that no run came to: {reached}");
     assert!(!all || reached < u64::MAX, "more points than {last}");
+    let passed = passed.into_inner().unwrap();
+    eprintln!("names of the points: {passed:?}");
+    if all && first == 1 {
+        assert_eq!(passed, names(), "a named point was never killed at");
+    }
 }

@@ -1,7 +1,7 @@
 //! How long an event takes to its effect with 1, 10 and 100 in flight: a measurement, for `.ci/run`.
 //!
-//! The real program plays a lab that is written for it; the times are those of its own facts, from the message on the bus
-//! to the effect row, so that the looking is part of them.
+//! The real program plays a lab that is written for it. Two spans of each event are printed: from the message on the bus to
+//! the effect row, by the times that bus and ledger wrote themselves, and from the request to the effect being seen.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,59 +10,78 @@ use std::process::Command;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// A lab that sends so many orders at once through the pipeline of the lab `claim`.
-fn lab(in_flight: usize) -> String {
-    let stages = r#"  - name: apply
+/// Stages of a measurement, and events that each of them has in flight.
+const MEASUREMENTS: [(usize, usize); 3] = [(40, 1), (10, 10), (3, 100)];
+
+/// A lab that sends so many orders at once, in so many stages, through the pipeline of the lab `claim`.
+fn lab(stages: usize, in_flight: usize) -> String {
+    let mut text = String::from(
+        r#"name: latency
+title: Latency
+summary: A measurement.
+event: claim
+layers: [effect]
+clusters: [embedded]
+links: []
+stages:
+  - name: apply
     kind: apply
     title: Apply
     text: The pipeline, atomic.
     apply: [base/namespace.yaml, base/accounts.yaml, base/eventbus.yaml, base/eventsource.yaml, base/ledger.yaml, claim/solution.yaml, claim/sensor.yaml]
-  - name: send
-    kind: send
-    title: Send
-    text: All at once.
     gate: open
-    together: true
-    probes:
-"#;
-    let probes: String = (0..in_flight)
-        .map(|number| {
-            format!(
-                "      - {{name: p{number}, title: p, fate: applied, body: '{{\"kind\":\"order.created\",\"orderId\":\"l-{{{{attempt}}}}-{number}\",\"amount\":1}}'}}\n"
-            )
-        })
-        .collect();
-    format!(
-        "name: latency\ntitle: Latency\nsummary: A measurement.\nevent: claim\nlayers: [effect]\nclusters: [embedded]\nlinks: []\nstages:\n{stages}{probes}"
-    )
+"#,
+    );
+    for stage in 0..stages {
+        text.push_str(&format!(
+            "  - {{name: s{stage}, kind: send, title: Send, text: All at once., together: true, probes: ["
+        ));
+        for number in 0..in_flight {
+            text.push_str(&format!(
+                "{{name: p{number}, title: p, fate: applied, body: '{{\"kind\":\"order.created\",\"orderId\":\"l-{stage}-{number}-{{{{attempt}}}}\",\"amount\":1}}'}}, "
+            ));
+        }
+        text.push_str("]}\n");
+    }
+    text
 }
 
-/// Milliseconds from the message on the bus to the effect row, of each arrival, in order.
-fn latencies(journal: &Path) -> Vec<f64> {
+/// The time that a line ends with.
+fn time_in(line: &str, before: &str) -> Timestamp {
+    line.rsplit(before).next().unwrap().parse().unwrap()
+}
+
+/// Milliseconds of each event, in order: from the stored message to the row, and from the request to the seen effect.
+fn latencies(journal: &Path) -> (Vec<f64>, Vec<f64>) {
     let text = std::fs::read_to_string(journal).unwrap();
-    let mut stored: BTreeMap<String, Timestamp> = BTreeMap::new();
-    let mut found = Vec::new();
-    for fact in text
+    let (mut sent, mut stored) = (BTreeMap::new(), BTreeMap::new());
+    let (mut to_row, mut to_seen) = (Vec::new(), Vec::new());
+    let span = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs_f64() * 1000.0;
+    for entry in text
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter_map(|entry| entry.get("fact").cloned())
     {
-        let (Some(arrival), Some(time)) = (fact["arrival"].as_str(), fact["time"].as_str()) else {
+        if entry["intent"]["action"]["action"] == "send" {
+            let time: Timestamp = entry["intent"]["time"].as_str().unwrap().parse().unwrap();
+            sent.insert(entry["intent"]["id"].as_str().unwrap().to_owned(), time);
+        }
+        let fact = &entry["fact"];
+        let (Some(trace), Some(line)) = (fact["trace"].as_str(), fact["line"].as_str()) else {
             continue;
         };
-        let time: Timestamp = time.parse().unwrap();
         match fact["kind"].as_str() {
-            Some("stored") => drop(stored.entry(arrival.to_owned()).or_insert(time)),
+            Some("stored") => drop(stored.insert(trace.to_owned(), time_in(line, " stored "))),
             Some("ledger-effect") => {
-                if let Some(start) = stored.get(arrival) {
-                    found.push(time.duration_since(*start).as_secs_f64() * 1000.0);
-                }
+                let seen: Timestamp = fact["time"].as_str().unwrap().parse().unwrap();
+                to_row.push(span(stored[trace], time_in(line, " ledger time ")));
+                to_seen.push(span(sent[trace], seen));
             }
             _ => {}
         }
     }
-    found.sort_by(f64::total_cmp);
-    found
+    to_row.sort_by(f64::total_cmp);
+    to_seen.sort_by(f64::total_cmp);
+    (to_row, to_seen)
 }
 
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
@@ -72,11 +91,11 @@ fn percentile(sorted: &[f64], percent: usize) -> f64 {
 #[test]
 #[ignore = "a measurement; run with --ignored --nocapture"]
 fn event_to_effect() {
-    for in_flight in [1, 10, 100] {
+    for (stages, in_flight) in MEASUREMENTS {
         let folder = tempfile::tempdir().unwrap();
         let labs = folder.path().join("labs");
         std::fs::create_dir_all(&labs).unwrap();
-        std::fs::write(labs.join("latency.yaml"), lab(in_flight)).unwrap();
+        std::fs::write(labs.join("latency.yaml"), lab(stages, in_flight)).unwrap();
         let output = Command::new(env!("CARGO_BIN_EXE_eventlab"))
             .arg("--state-dir")
             .arg(folder.path().join("state"))
@@ -92,12 +111,15 @@ fn event_to_effect() {
             String::from_utf8_lossy(&output.stderr)
         );
         let journal = folder.path().join("state/embedded/evidence.jsonl");
-        let times = latencies(&journal);
-        assert_eq!(times.len(), in_flight);
+        let (to_row, to_seen) = latencies(&journal);
+        assert_eq!(to_row.len(), stages * in_flight);
         println!(
-            "{in_flight:>3} in flight: p50 {:.0} ms, p99 {:.0} ms",
-            percentile(&times, 50),
-            percentile(&times, 99)
+            "{in_flight:>3} in flight, {} events: message to effect row p50 {:.0} ms, p99 {:.0} ms; request to seen effect p50 {:.0} ms, p99 {:.0} ms",
+            to_row.len(),
+            percentile(&to_row, 50),
+            percentile(&to_row, 99),
+            percentile(&to_seen, 50),
+            percentile(&to_seen, 99)
         );
     }
 }

@@ -693,6 +693,151 @@ fn a_replay_by_hand_goes_through_the_same_claim() {
 }
 
 #[test]
+fn what_a_person_gets_wrong_is_said_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (db, crm) = (
+        folder.path().join("ledger.db"),
+        Crm::start(folder.path(), &["--capability", "search"]),
+    );
+    crm.deliver(&db, "wf-1", &[]);
+    crm.deliver(&db, "wf-2", &["--action", "call", "--fault", "after-write"]);
+    let empty = folder.path().join("empty.db");
+    std::fs::write(&empty, "").unwrap();
+    let none = folder.path().join("none.db");
+    let before = (states(&db), crm.entries());
+    let of = ["--order-id", "o/1", "--by", "dana"];
+    let nobody = ["--order-id", "nope", "--by", "dana"];
+    let (found, absent) = (["--found", "crm-9"], ["--absent"]);
+    let cases: Vec<(&str, &Path, Vec<&str>, i32, &str)> = vec![
+        (
+            "decide",
+            &db,
+            [&nobody[..], &found].concat(),
+            64,
+            "no claim on order nope notify, and nothing was changed",
+        ),
+        (
+            "decide",
+            &db,
+            [&of[..], &found].concat(),
+            1,
+            "is completed, not unresolved",
+        ),
+        (
+            "decide",
+            &db,
+            [&of[..], &absent, &["--action", "call"]].concat(),
+            1,
+            "is processing, not unresolved",
+        ),
+        (
+            "decide",
+            &db,
+            [&of[..], &["--unknown"]].concat(),
+            64,
+            "--note",
+        ),
+        (
+            "decide",
+            &db,
+            [&of[..], &found, &absent].concat(),
+            64,
+            "cannot be used with",
+        ),
+        ("decide", &db, of.to_vec(), 64, "--found"),
+        (
+            "decide",
+            &db,
+            [&of[..], &["--found", ""]].concat(),
+            64,
+            "reference must not be empty",
+        ),
+        (
+            "decide",
+            &db,
+            vec!["--order-id", "o/1", "--absent", "--by", ""],
+            64,
+            "name of the person must not be empty",
+        ),
+        (
+            "replay",
+            &db,
+            vec!["--crm", &crm.url, "--order-id", "nope"],
+            64,
+            "--amount makes a new one",
+        ),
+        (
+            "replay",
+            &db,
+            vec!["--order-id", "o/1"],
+            64,
+            "name the CRM with --crm URL",
+        ),
+        ("reconcile", &db, vec!["--crm", "crm"], 64, "http://"),
+        (
+            "relay",
+            &none,
+            vec!["--crm", &crm.url],
+            1,
+            "there is no ledger at",
+        ),
+        ("clock", &none, vec![], 1, "there is no ledger at"),
+        ("clock", &db, vec!["--advance", "-1"], 64, "-1"),
+        ("verify", &empty, vec![], 1, "the file has no tables"),
+        ("show", folder.path(), vec![], 1, "it is a directory"),
+        (
+            "claims",
+            Path::new(":memory:"),
+            vec![],
+            1,
+            "there is no ledger at",
+        ),
+    ];
+    for (name, file, arguments, code, says) in cases {
+        let output = command(name, file).args(&arguments).output().unwrap();
+        let told = stderr(&output);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{name} {arguments:?}: {told}"
+        );
+        assert!(told.contains(says), "{name} {arguments:?}: {told}");
+        assert!(output.stdout.is_empty(), "{name} {arguments:?}");
+    }
+    assert_eq!((states(&db), crm.entries()), before);
+    assert!(!none.exists());
+    // Somebody who knows better than nobody: the risk first, then what was seen.
+    command("clock", &db)
+        .args(["--advance", "60"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        outcome(&crm.deliver(&db, "wf-3", &["--action", "call"])).0,
+        Some(4)
+    );
+    for (arguments, code) in [
+        (&["--unknown", "--note", "may be there"][..], 4),
+        (&["--found", "crm-2", "--note", "seen on their screen"], 0),
+    ] {
+        let decided = command("decide", &db)
+            .args([&of[..], &["--action", "call"], arguments].concat())
+            .output()
+            .unwrap();
+        assert_eq!(decided.status.code(), Some(code), "{}", stderr(&decided));
+    }
+    let last = Reader::new(&db)
+        .transitions(0, 100)
+        .unwrap()
+        .items
+        .pop()
+        .unwrap();
+    assert_eq!(
+        last.detail,
+        "found at the destination, decided by dana: seen on their screen"
+    );
+}
+
+#[test]
 fn an_outbox_is_relayed_until_it_is_done_and_once() {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("ledger.db");

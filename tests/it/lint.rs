@@ -159,6 +159,20 @@ fn programs_can_read_the_findings() {
         result["locations"][0]["physicalLocation"]["region"]["startLine"],
         10
     );
+    // What code scanning asks of each rule and each result.
+    assert_eq!(sarif["version"], "2.1.0");
+    for rule in run["tool"]["driver"]["rules"].as_array().unwrap() {
+        for field in ["shortDescription", "fullDescription", "help"] {
+            let text = rule[field]["text"].as_str().unwrap_or_default();
+            assert!(!text.is_empty() && text.len() < 10_000, "{field} of {rule}");
+        }
+    }
+    for result in run["results"].as_array().unwrap() {
+        let place = &result["locations"][0]["physicalLocation"];
+        assert!(place["region"]["startLine"].as_u64().unwrap() >= 1);
+        assert!(place["region"]["startColumn"].as_u64().unwrap() >= 1);
+        assert!(result["message"]["text"].is_string(), "{result}");
+    }
     let (code, out, err) = lint_with(&["-f", "-", "--format", "github"], OPEN);
     assert_eq!(code, 1);
     assert!(

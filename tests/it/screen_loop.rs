@@ -19,7 +19,7 @@ use eventlab::tui::screen::{End, Screen};
 use eventlab::tui::terminal::{Events, Surface};
 use eventlab::tui::theme::Theme;
 use eventlab::tui::view;
-use kube::api::{Api, DeleteParams, DynamicObject};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::layout::Size;
@@ -319,7 +319,9 @@ async fn mend(script: Script, copy: std::path::PathBuf, solution: String) {
     script.press(KeyCode::Enter);
     script.wait_for("YAML error at line 2").await;
     script.press(KeyCode::Esc);
-    script.wait_gone("YAML error").await;
+    script
+        .wait_for("cannot be applied yet: YAML error at line 2")
+        .await;
 
     // What the solution would flip is shown before it is applied.
     std::fs::write(&copy, solution).unwrap();
@@ -337,8 +339,15 @@ async fn mend(script: Script, copy: std::path::PathBuf, solution: String) {
     script.send(KeyCode::Char('c'), KeyModifiers::CONTROL);
 }
 
-async fn settle(script: Script, downs: usize, after: &str) {
-    script.wait_for("Sensor/orders").await;
+/// The choice for a difference, counted from the first.
+const ADOPT: usize = 0;
+const REAPPLY: usize = 1;
+const RESET: usize = 2;
+
+async fn settle(script: Script, listed: &[&str], downs: usize, after: &str) {
+    for part in listed {
+        script.wait_for(part).await;
+    }
     script.press(KeyCode::Enter);
     script
         .wait_for("The cluster is not as this session left it")
@@ -350,6 +359,7 @@ async fn settle(script: Script, downs: usize, after: &str) {
     script.wait_gone("not as this session left it").await;
     script.wait_gone("the cluster differs").await;
     script.wait_for(after).await;
+    script.wait_gone("waiting").await;
     script.press(KeyCode::Char('q'));
 }
 
@@ -368,7 +378,7 @@ async fn a_stage_is_played_by_keys_and_every_pane_shows_something() {
 
 /// `cargo test --test it screen_loop -- --ignored`
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "long: a whole fix, and three differences to settle"]
+#[ignore = "long: a whole fix, and four differences to settle"]
 async fn an_edit_is_previewed_and_differences_are_settled() {
     let place = Place::new().await;
     let solution = place
@@ -385,16 +395,105 @@ async fn an_edit_is_previewed_and_differences_are_settled() {
         .await;
     assert_eq!(end, End::Quit);
 
-    // Adopt, re-apply, reset: each settles a Sensor that was deleted behind the session's back.
-    for (downs, after) in [(1, "stage 2/2"), (0, "stage 2/2")] {
-        delete_sensor(&place).await;
-        place.play(|script| settle(script, downs, after)).await;
-    }
+    // A Sensor that was deleted, applied again.
+    delete_sensor(&place).await;
+    let listed = ["Sensor/orders is gone"];
+    place
+        .play(|script| settle(script, &listed, REAPPLY, "stage 2/2"))
+        .await;
+    assert!(sensors(&place).get_opt("orders").await.unwrap().is_some());
+
+    // A Role that was edited, on a cluster of another version: taken as it is, and not said again.
+    edit_role(&place, "list").await;
+    of_another_version(&place);
+    let listed = [
+        "Role/order-submit was changed",
+        "has version",
+        "and had v0.9.0",
+    ];
+    place
+        .play(|script| settle(script, &listed, ADOPT, "stage 2/2"))
+        .await;
+    assert_eq!(verbs(&place).await, ["list"], "adopting leaves it as it is");
+    place.play(nothing_differs).await;
+
+    // A Sensor that was deleted, taken as it is.
+    delete_sensor(&place).await;
+    let listed = ["Sensor/orders is gone"];
+    place
+        .play(|script| settle(script, &listed, ADOPT, "stage 2/2"))
+        .await;
     let sensor = sensors(&place).get_opt("orders").await.unwrap();
     assert!(sensor.is_none(), "adopting leaves the cluster as it is");
-    let opened = SessionFiles::open(place.dir.path(), jiff::Timestamp::now()).unwrap();
-    drop(opened);
+
+    // An account that was deleted: the lab starts over, and everything is as at its beginning.
+    accounts(&place)
+        .delete("order-sensor", &DeleteParams::default())
+        .await
+        .unwrap();
+    let listed = ["ServiceAccount/order-sensor is gone"];
+    place
+        .play(|script| settle(script, &listed, RESET, "stage 1/2"))
+        .await;
+    place.play(nothing_differs).await;
+    place
+        .play(|script| async move {
+            script.wait_for("wait for the gate, send 2 probes").await;
+            script.press(KeyCode::Enter);
+            script.wait_for("passed").await;
+            script.press(KeyCode::Char('q'));
+        })
+        .await;
+    assert_eq!(
+        verbs(&place).await,
+        ["create"],
+        "the Role is as the lab has it"
+    );
     place.embedded.stop().await;
+}
+
+async fn nothing_differs(script: Script) {
+    script.wait_for("stage ").await;
+    assert!(!script.text().contains("differs"), "{}", script.text());
+    script.press(KeyCode::Char('q'));
+}
+
+fn roles(place: &Place) -> Api<k8s_openapi::api::rbac::v1::Role> {
+    let cluster = place.cluster();
+    Api::namespaced(cluster.client().clone(), cluster.namespace())
+}
+
+fn accounts(place: &Place) -> Api<k8s_openapi::api::core::v1::ServiceAccount> {
+    let cluster = place.cluster();
+    Api::namespaced(cluster.client().clone(), cluster.namespace())
+}
+
+async fn verbs(place: &Place) -> Vec<String> {
+    let role = roles(place).get("order-submit").await.unwrap();
+    role.rules.unwrap_or_default().remove(0).verbs
+}
+
+async fn edit_role(place: &Place, verb: &str) {
+    let patch = serde_json::json!([{"op": "replace", "path": "/rules/0/verbs", "value": [verb]}]);
+    let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
+    roles(place)
+        .patch(
+            "order-submit",
+            &PatchParams::default(),
+            &Patch::Json::<()>(patch),
+        )
+        .await
+        .unwrap();
+}
+
+/// As if the session had been left on a cluster of another version.
+fn of_another_version(place: &Place) {
+    let path = place.dir.path().join("checkpoint.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let words = "version Cluster kubernetes - ";
+    let at = text.find(words).unwrap() + words.len();
+    let end = at + text[at..].find('"').unwrap();
+    std::fs::write(&path, format!("{}v0.9.0{}", &text[..at], &text[end..])).unwrap();
 }
 
 fn sensors(place: &Place) -> Api<DynamicObject> {

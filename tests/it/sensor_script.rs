@@ -12,8 +12,7 @@ fn golden(name: &str) -> String {
 const EVENT: &str = r#"{"n":5,"s":"str","b":true,"big":9007199254740993,"l":[1,"two",{"x":1},true],"e":{},"o":{"k":"v"},"h":1e100,"f":1.5,"m":1e15}"#;
 
 /// Scripts on which Lua 5.1 in C and gopher-lua differ in the language itself.
-const DIFFERENT: [&str; 2] = [
-    "for i=1,3 do if i==2 then goto done end end ::done:: return \"g\"",
+const DIFFERENT: [&str; 1] = [
     // C puts no position before a message that `error` raises directly under `pcall`.
     "local ok,e=pcall(error,\"x\") return e",
 ];
@@ -84,7 +83,7 @@ fn filters_decide_as_in_argo_events() {
             continue;
         };
         let script = script.as_str().unwrap();
-        if script.is_empty() || script.starts_with("goto") {
+        if script.is_empty() {
             continue;
         }
         let got = run(script, data);

@@ -16,11 +16,11 @@ fn size_of(count: u16) -> std::num::NonZero<u16> {
 
 /// The program on a terminal of its own.
 pub struct Session {
-    parser: vt100::Parser,
-    raw: Vec<u8>,
+    pub parser: vt100::Parser,
+    pub raw: Vec<u8>,
     output: mpsc::Receiver<Vec<u8>>,
     input: Box<dyn Write + Send>,
-    child: Box<dyn portable_pty::Child + Send + Sync>,
+    pub child: Box<dyn portable_pty::Child + Send + Sync>,
     master: Box<dyn portable_pty::MasterPty + Send>,
 }
 
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    fn wait_gone(&mut self, text: &str) {
+    pub fn wait_gone(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
         while self.parser.screen().contents().contains(text) {
             assert!(
@@ -253,7 +253,7 @@ fn an_editor_gets_the_terminal_and_gives_it_back() {
 }
 
 /// A lab of one stage that edits a base manifest.
-fn own_lab(folder: &Path) -> String {
+pub fn own_lab(folder: &Path) -> String {
     let labs = folder.join("own");
     std::fs::create_dir_all(&labs).unwrap();
     let lab = "name: own\ntitle: Own\nsummary: One stage.\nevent: own\nlayers: [effect]\nclusters: [embedded]\nlinks: []\nstages:\n  - name: fix\n    kind: fix\n    title: Edit me\n    text: Edit.\n    fix:\n      manifest: base/process-order.yaml\n      hints: [none]\n      solution: base/process-order.yaml\n      wrong:\n        - {name: w, manifest: base/ledger.yaml, why: none, fails: {gate: x}}\n";
@@ -334,6 +334,7 @@ fn a_terminal_that_goes_away_ends_the_program_and_saves_the_session() {
     session.wait_for("Press Enter");
     session.send("\r");
     session.wait_for("Succeeded");
+    session.wait_for("passed");
     let Session {
         master,
         input,
@@ -400,6 +401,59 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_comes_back() {
     session.ended();
 }
 
+/// A press of the left button, as a terminal reports it; places count from 1.
+fn click(session: &mut Session, text: &str) {
+    let contents = session.parser.screen().contents();
+    let (row, line) = contents
+        .lines()
+        .enumerate()
+        .find(|(_, line)| line.contains(text))
+        .unwrap();
+    let column = line.split(text).next().unwrap().chars().count();
+    let (column, row) = (column + 1, row + 1);
+    session.send(&format!("\x1b[<0;{column};{row}M\x1b[<0;{column};{row}m"));
+}
+
+#[test]
+fn the_mouse_works_until_it_is_freed_and_sizes_may_come_in_a_storm() {
+    let state = tempfile::tempdir().unwrap();
+    let mut session = Session::start(state.path(), &[]);
+    session.wait_for("Press Enter");
+    click(&mut session, "counters");
+    session.wait_for("[counters]");
+    click(&mut session, "logs");
+    session.wait_for("[logs]");
+    session.send("m");
+    session.wait_for("the mouse is free");
+    assert!(String::from_utf8_lossy(&session.raw).contains("\x1b[?1000l"));
+    session.send("m");
+    session.wait_for("the mouse belongs to the screen");
+    for step in 0..60_u16 {
+        let size = PtySize {
+            rows: 1 + step * 7 % 50,
+            cols: 1 + step * 37 % 190,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        session.master.resize(size).unwrap();
+    }
+    session
+        .parser
+        .screen_mut()
+        .set_size(size_of(30), size_of(90));
+    let size = PtySize {
+        rows: 30,
+        cols: 90,
+        pixel_width: 0,
+        pixel_height: 0,
+    };
+    session.master.resize(size).unwrap();
+    session.wait_for("stage 1/2");
+    session.wait_for("[logs]");
+    session.send("q");
+    assert_eq!(session.ended(), 0);
+}
+
 /// Line by line: no byte of a terminal's language, typed answers, every change a line of its own.
 #[test]
 fn the_linear_mode_needs_no_terminal() {
@@ -420,7 +474,7 @@ fn the_linear_mode_needs_no_terminal() {
         .stdin
         .take()
         .unwrap()
-        .write_all(b"help\nnonsense\n\nfacts order filter\nstatus\nnext\nlabs\n2\nno\n")
+        .write_all(b"help\nnonsense\n\nfacts order filter\nstatus\nlogs\nlogs orders-sensor\nnext\nlabs\n2\nno\n")
         .unwrap();
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -431,6 +485,9 @@ fn the_linear_mode_needs_no_terminal() {
         "one order: effect yes, +1",
         "passed",
         "command: kubectl",
+        "Pods and their containers",
+        "Last lines of orders-sensor",
+        "Successfully processed trigger",
         "Lab first-order, stage 2 of 2",
         "2. ",
         "Go to a stage of",

@@ -21,6 +21,20 @@ fn ledger() -> (tempfile::TempDir, Ledger, Reader) {
     (folder, ledger, Reader::new(path))
 }
 
+fn now(state: &str) -> Settlement {
+    Settlement::Now(state.to_owned())
+}
+
+/// Sequence of the claim as it stands.
+fn seq(reader: &Reader) -> i64 {
+    reader.claims(0, 10).unwrap().items[0].seq
+}
+
+fn look(ledger: &mut Ledger, reader: &Reader, finding: &Finding) -> Settlement {
+    let seq = seq(reader);
+    ledger.reconcile("o-1", "notify", seq, finding).unwrap()
+}
+
 fn won(outcome: ClaimOutcome) -> Owner {
     match outcome {
         ClaimOutcome::Won(owner) => owner,
@@ -124,20 +138,21 @@ fn a_run_that_may_have_written_leaves_the_claim_unresolved_for_ever() {
     ));
 
     let unknown = Finding::Unknown("no search".into());
-    assert_eq!(
-        ledger.reconcile("o-1", "notify", &unknown).unwrap(),
-        "unresolved"
-    );
+    let looked_up = seq(&reader);
+    assert_eq!(look(&mut ledger, &reader, &unknown), now("unresolved"));
+    // What was looked up before somebody else wrote something settles nothing.
     assert_eq!(
         ledger
-            .reconcile("o-1", "notify", &Finding::Found("crm-1".into()))
+            .reconcile("o-1", "notify", looked_up, &Finding::Absent)
             .unwrap(),
-        "completed"
+        Settlement::Untouched("unresolved".into())
     );
+    let found = Finding::Found("crm-1".into());
+    assert_eq!(look(&mut ledger, &reader, &found), now("completed"));
     // A second look changes nothing.
     assert_eq!(
-        ledger.reconcile("o-1", "notify", &Finding::Absent).unwrap(),
-        "completed"
+        look(&mut ledger, &reader, &Finding::Absent),
+        Settlement::Untouched("completed".into())
     );
     assert_eq!(
         states(&reader),
@@ -151,9 +166,59 @@ fn a_run_that_may_have_written_leaves_the_claim_unresolved_for_ever() {
     );
     assert_eq!(
         ledger
-            .reconcile("none", "notify", &Finding::Absent)
+            .reconcile("none", "notify", 1, &Finding::Absent)
             .unwrap(),
-        ""
+        Settlement::Missing
+    );
+}
+
+#[test]
+fn what_a_person_writes_down_stays_and_what_is_not_open_is_not_hers_to_decide() {
+    let (_folder, mut ledger, reader) = ledger();
+    let dana = Person {
+        name: "dana",
+        note: "may be there twice",
+    };
+    let found = Finding::Found("crm-9".into());
+    let owner = won(ledger.claim(&request("a")).unwrap());
+    let decide = |ledger: &mut Ledger, finding: &Finding| {
+        ledger.decide("o-1", "notify", finding, dana).unwrap()
+    };
+    assert_eq!(
+        decide(&mut ledger, &found),
+        Settlement::Untouched("processing".into())
+    );
+    ledger.begin_write(&owner).unwrap();
+    ledger.mark_unresolved(&owner, "timeout").unwrap();
+    let nobody = Finding::Unknown(String::new());
+    assert_eq!(decide(&mut ledger, &nobody), now("unresolved"));
+    // A look in vain does not wipe the risk out.
+    assert_eq!(
+        look(&mut ledger, &reader, &Finding::Unknown("no search".into())),
+        Settlement::Untouched("unresolved".into())
+    );
+    let detail = reader.claims(0, 10).unwrap().items.remove(0).detail;
+    assert_eq!(
+        detail,
+        "nobody can find out, decided by dana: may be there twice"
+    );
+    for (finding, name) in [
+        (Finding::Found(String::new()), "dana"),
+        (found.clone(), " "),
+    ] {
+        let by = Person { name, note: "" };
+        let refused = ledger.decide("o-1", "notify", &finding, by);
+        assert!(matches!(refused, Err(LedgerError::Invalid { .. })));
+    }
+    assert_eq!(decide(&mut ledger, &found), now("completed"));
+    assert_eq!(
+        decide(&mut ledger, &Finding::Absent),
+        Settlement::Untouched("completed".into())
+    );
+    let row = reader.claims(0, 10).unwrap().items.remove(0);
+    assert_eq!(
+        (row.state.as_str(), row.reference.as_str()),
+        ("completed", "crm-9")
     );
 }
 
@@ -169,10 +234,7 @@ fn what_is_certainly_not_there_may_be_tried_again() {
             detail: "timeout".into()
         }
     );
-    assert_eq!(
-        ledger.reconcile("o-1", "notify", &Finding::Absent).unwrap(),
-        "failed"
-    );
+    assert_eq!(look(&mut ledger, &reader, &Finding::Absent), now("failed"));
     let owner = won(ledger.claim(&request("b")).unwrap());
     ledger.fail(&owner, &"x".repeat(5000)).unwrap();
     let owner = won(ledger.claim(&request("c")).unwrap());

@@ -10,8 +10,8 @@ use super::source::existing;
 use super::{BUSY, CONFLICT, CommandError, DONE, FAILED, UNRESOLVED, json_line};
 use crate::ledger::crm::Client;
 use crate::ledger::{
-    ClaimRequest, ClaimRow, Delivery, Fault, Finding, Ledger, LookUp, MAX_PAGE, Reader, deliver,
-    deliver_blindly, reconcile, relay,
+    ClaimRequest, ClaimRow, Delivery, Fault, Finding, Ledger, LookUp, MAX_PAGE, Mishap, Person,
+    Reader, Settlement, deliver, deliver_blindly, reconcile, relay,
 };
 
 /// Arguments of `ledger deliver`.
@@ -46,6 +46,9 @@ pub struct DeliverArgs {
     /// What goes wrong with this delivery (for labs and tests)
     #[arg(long, value_enum, default_value_t, visible_alias = "crash")]
     pub fault: Fault,
+    /// Stand still at the fault's point for a minute instead of dying there (for tests: something can be killed meanwhile)
+    #[arg(long)]
+    pub hold: bool,
 }
 
 /// Where the CRM is.
@@ -111,24 +114,17 @@ pub(super) fn run_delivery(args: &DeliverArgs, out: &mut dyn Write) -> Result<u8
     };
     // A bad request must not leave an empty ledger behind.
     request.check()?;
-    set_fault(&crm, args.fault)?;
     let mut ledger = Ledger::open(&args.db)?;
+    let mishap = Mishap {
+        fault: args.fault,
+        hold: args.hold,
+    };
     let delivery = match args.manner {
-        Manner::Claimed => deliver(&mut ledger, &crm, &request, args.fault)?,
-        Manner::Blind => deliver_blindly(&crm, &request, args.fault),
+        Manner::Claimed => deliver(&mut ledger, &crm, &request, mishap)?,
+        Manner::Blind => deliver_blindly(&crm, &request, mishap),
     };
     json_line(out, &delivery)?;
     Ok(exit_code(&delivery))
-}
-
-/// Tells the CRM what to do to the next request, where the fault is one of the CRM's.
-fn set_fault(crm: &Client, fault: Fault) -> Result<(), CommandError> {
-    match fault.at_crm() {
-        Some(point) => crm
-            .set_fault(point)
-            .map_err(|source| CommandError::SetFault { source }),
-        None => Ok(()),
-    }
 }
 
 fn exit_code(delivery: &Delivery) -> u8 {
@@ -164,14 +160,13 @@ pub(super) fn run_relay(args: &RelayArgs, out: &mut dyn Write) -> Result<u8, Com
     let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
     let crm = args.crm.client()?;
     existing(db)?;
-    set_fault(&crm, args.fault)?;
     let lease = Duration::from_secs(args.lease);
     let relayed = relay(
         &mut Ledger::open(db)?,
         &crm,
         &args.workflow_uid,
         lease,
-        args.fault,
+        Mishap::of(args.fault),
     )?;
     let mut worst = DONE;
     for one in &relayed {
@@ -230,7 +225,7 @@ pub(super) fn run_replay(args: &ReplayArgs, out: &mut dyn Write) -> Result<u8, C
         lease: Duration::from_secs(args.lease),
     };
     request.check()?;
-    let delivery = deliver(&mut Ledger::open(db)?, &crm, &request, Fault::None)?;
+    let delivery = deliver(&mut Ledger::open(db)?, &crm, &request, Mishap::default())?;
     json_line(out, &delivery)?;
     Ok(exit_code(&delivery))
 }
@@ -270,36 +265,56 @@ pub struct DecideArgs {
     #[arg(
         long,
         value_name = "REFERENCE",
-        conflicts_with = "absent",
-        required_unless_present = "absent"
+        conflicts_with_all = ["absent", "unknown"],
+        required_unless_present_any = ["absent", "unknown"]
     )]
     pub found: Option<String>,
-    /// It was certainly not done
-    #[arg(long)]
+    /// It was certainly not done, and no call of ours can still arrive
+    #[arg(long, conflicts_with = "unknown")]
     pub absent: bool,
+    /// Nobody can find out: it stays unresolved, and --note keeps the risk
+    #[arg(long, requires = "note")]
+    pub unknown: bool,
     /// Who decides; kept in the claim
     #[arg(long, value_name = "NAME")]
     pub by: String,
+    /// What was seen, or what risk remains; kept in the claim
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
 }
 
 /// Settles an unresolved claim by what a person found out.
 pub(super) fn run_decision(args: &DecideArgs, out: &mut dyn Write) -> Result<u8, CommandError> {
     let db = args.db.as_deref().ok_or(CommandError::NoFile)?;
     existing(db)?;
+    let note = args.note.as_deref().unwrap_or_default();
     let finding = match &args.found {
         Some(reference) => Finding::Found(reference.clone()),
+        None if args.unknown => Finding::Unknown(note.to_owned()),
         None => Finding::Absent,
     };
-    let state = Ledger::open(db)?.decide(&args.order_id, &args.action, &finding, &args.by)?;
-    if state.is_empty() {
-        return Err(CommandError::NoClaim {
-            order_id: args.order_id.clone(),
-            action: args.action.clone(),
-        });
+    let by = Person {
+        name: &args.by,
+        note,
+    };
+    let (order_id, action) = (args.order_id.clone(), args.action.clone());
+    match Ledger::open(db)?.decide(&order_id, &action, &finding, by)? {
+        Settlement::Missing => Err(CommandError::NotThere { order_id, action }),
+        Settlement::Untouched(state) => Err(CommandError::NotOpen {
+            order_id,
+            action,
+            state,
+        }),
+        Settlement::Now(state) => {
+            let line = serde_json::json!({"order_id": order_id, "action": action, "state": state, "by": args.by, "note": note});
+            json_line(out, &line)?;
+            Ok(if state == "unresolved" {
+                UNRESOLVED
+            } else {
+                DONE
+            })
+        }
     }
-    let line = serde_json::json!({"order_id": args.order_id, "action": args.action, "state": state, "by": args.by});
-    json_line(out, &line)?;
-    Ok(DONE)
 }
 
 pub(super) fn run_reconciliation(
@@ -377,10 +392,13 @@ impl DecideArgs {
         words.extend(option("order-id", Some(&self.order_id)));
         words.extend(option("action", Some(&self.action)));
         words.extend(option("found", self.found.as_ref()));
-        if self.absent {
-            words.push("--absent".to_owned());
+        for (given, word) in [(self.absent, "--absent"), (self.unknown, "--unknown")] {
+            if given {
+                words.push(word.to_owned());
+            }
         }
         words.extend(option("by", Some(&self.by)));
+        words.extend(option("note", self.note.as_ref()));
         words
     }
 }

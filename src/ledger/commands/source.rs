@@ -105,12 +105,16 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A reader of a file that must be there: whoever mistypes a path wants to hear it.
+/// A reader of a ledger that must be there: whoever mistypes a path wants to hear it, not that nothing is in it.
 pub(super) fn existing(path: &Path) -> Result<Reader, CommandError> {
-    if path.exists() {
-        Ok(Reader::new(path))
+    if !path.exists() {
+        return Err(LedgerError::Missing(path.to_path_buf()).into());
+    }
+    let reader = Reader::new(path);
+    if reader.has_tables()? {
+        Ok(reader)
     } else {
-        Err(LedgerError::Missing(path.to_path_buf()).into())
+        Err(CommandError::NoTables(path.to_path_buf()))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::super::site::Site;
 use super::super::world::Rule;
 use super::{Check, short};
+use crate::sensor::trigger::plural;
 
 /// One right: a verb on a resource of a group.
 struct Need {
@@ -86,40 +87,59 @@ pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
 fn needs(spec: &Site<'_>) -> Option<Vec<Need>> {
     let mut needs: Vec<Need> = Vec::new();
     for trigger in spec.list("triggers") {
-        let template = trigger.get("template")?;
-        if let Some(k8s) = template.get("k8s") {
-            let resource = k8s.at(&["source", "resource"])?;
-            let (group, _) = resource
-                .text("apiVersion")
-                .split_once('/')
-                .unwrap_or(("", ""));
-            let kind = resource.text("kind").to_lowercase();
-            let plural = match kind.strip_suffix('y') {
-                Some(stem) => format!("{stem}ies"),
-                None if kind.ends_with('s') => format!("{kind}es"),
-                None => format!("{kind}s"),
-            };
-            let mut verbs: Vec<&'static str> = match k8s.text("operation") {
-                "" | "create" => vec!["create"],
-                "update" => vec!["get", "create", "update"],
-                "patch" => vec!["get", "create", "patch"],
-                "delete" => vec!["get", "delete"],
-                _ => return None,
-            };
-            // The policy and `liveObject` look at the object again.
-            if trigger.at(&["policy", "k8s"]).is_some() || k8s.flag("liveObject") {
-                verbs.push("get");
-            }
-            needs.push(Need {
-                group: group.to_owned(),
-                resource: plural,
-                verbs,
-            });
-        } else if template.get("argoWorkflow").is_some() {
-            return None;
+        needs_of(&trigger, &mut needs)?;
+        let mut dead_letter = trigger.get("dlqTrigger");
+        while let Some(trigger) = dead_letter {
+            needs_of(&trigger, &mut needs)?;
+            dead_letter = trigger.get("dlqTrigger");
         }
     }
     (!needs.is_empty()).then_some(needs)
+}
+
+fn needs_of(trigger: &Site<'_>, needs: &mut Vec<Need>) -> Option<()> {
+    let template = trigger.get("template")?;
+    // A parameter of the trigger itself may make it another one.
+    if !trigger.list("parameters").is_empty() {
+        return None;
+    }
+    if let Some(k8s) = template.get("k8s") {
+        let resource = k8s.at(&["source", "resource"])?;
+        let (group, _) = resource
+            .text("apiVersion")
+            .split_once('/')
+            .unwrap_or(("", ""));
+        let mut verbs: Vec<&'static str> = match k8s.text("operation") {
+            "" | "create" => vec!["create"],
+            "update" => vec!["get", "create", "update"],
+            "patch" => vec!["get", "create", "patch"],
+            "delete" => vec!["get", "delete"],
+            _ => return None,
+        };
+        // The policy and `liveObject` look at the object again.
+        if trigger.at(&["policy", "k8s"]).is_some() || k8s.flag("liveObject") {
+            verbs.push("get");
+        }
+        needs.push(Need {
+            group: group.to_owned(),
+            resource: plural(resource.text("kind")),
+            verbs,
+        });
+    } else if let Some(workflow) = template.get("argoWorkflow") {
+        if workflow.text("operation") != "submit" || !workflow.list("args").is_empty() {
+            return None;
+        }
+        // Argo's command line reads the template, and the Sensor lists what was made.
+        let need = |resource: &str, verbs| Need {
+            group: "argoproj.io".to_owned(),
+            resource: resource.to_owned(),
+            verbs,
+        };
+        needs.push(need("workflows", vec!["create", "list", "get"]));
+        needs.push(need("workflowtemplates", vec!["get"]));
+        needs.push(need("clusterworkflowtemplates", vec!["get"]));
+    }
+    Some(())
 }
 
 fn has(list: &[String], wanted: &str) -> bool {

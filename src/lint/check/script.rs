@@ -41,8 +41,6 @@ pub(super) fn check_transform(check: &mut Check<'_>, site: &Site<'_>) {
 fn compiled(check: &mut Check<'_>, site: &Site<'_>, text: &str, code: &str) -> Result<Script, ()> {
     match Script::compile(text) {
         Ok(script) => Ok(script),
-        // Lua 5.1 does not know it, the engine of Argo Events does.
-        Err(_) if words(code).any(|word| word == "goto") => Err(()),
         Err(ScriptError::Syntax(error)) => {
             let finding = check.report(
                 "bad-script",
@@ -63,10 +61,6 @@ fn compiled(check: &mut Check<'_>, site: &Site<'_>, text: &str, code: &str) -> R
         }
         Err(_) => Err(()),
     }
-}
-
-fn words(code: &str) -> impl Iterator<Item = &str> {
-    code.split(|c: char| !(c.is_alphanumeric() || c == '_'))
 }
 
 /// The script without comments, and with every text as `""`.

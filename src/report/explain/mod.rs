@@ -128,7 +128,7 @@ pub struct TriggerStep {
     pub waits_for: Vec<String>,
     /// Why it fails, or why the object is not shown.
     pub error: Option<String>,
-    /// `create`, `update`, `patch` or `delete`.
+    /// `create`, `update`, `patch`, `delete`, `submit` or `log`.
     pub operation: Option<String>,
     /// The object that is submitted.
     pub object: Option<Value>,

@@ -15,7 +15,7 @@ use crate::embedded::services::sensor::cloud_event;
 use crate::sensor::conditions::Conditions;
 use crate::sensor::parameters::Events;
 use crate::sensor::transform::{Transform, TransformError};
-use crate::sensor::trigger::{self, Operation, Submission, TriggerError};
+use crate::sensor::trigger::{self, Action, Origin, TriggerError};
 use crate::sensor::{Event, Explanation, Filter};
 
 const LOGGER: &str = "argo-events.sensor";
@@ -362,27 +362,26 @@ impl Walk {
             .filter(|(name, _)| step.triggered_by.contains(name))
             .map(|(name, event)| (name.clone(), event.clone()))
             .collect();
-        match trigger::build(value, &sensor.name, &sensor.namespace, &events, now) {
-            Ok(Submission {
-                operation, object, ..
-            }) => {
-                let operation = match operation {
-                    Operation::Create => "create",
-                    Operation::Update => "update",
-                    Operation::Patch => "patch",
-                    Operation::Delete => "delete",
-                };
-                step.operation = Some(operation.to_owned());
-                step.object = Some(object);
+        let origin = Origin {
+            sensor: &sensor.name,
+            namespace: &sensor.namespace,
+            now,
+        };
+        match trigger::build(value, &events, origin) {
+            Ok(Action::Object(submission)) => {
+                step.operation = Some(submission.operation.as_str().to_owned());
+                step.object = Some(submission.object);
             }
+            Ok(Action::Workflow(submission)) => {
+                step.operation = Some("submit".to_owned());
+                step.object = Some(submission.object);
+            }
+            Ok(Action::Log) => step.operation = Some("log".to_owned()),
             Err(error @ TriggerError::Unsupported(_)) => {
                 (step.act, step.error) = (Act::NotShown, Some(error.to_string()));
             }
             Err(error) => {
-                let text = match &error {
-                    TriggerError::Operation(_) => format!("failed to execute trigger, {error}"),
-                    error => error.to_string(),
-                };
+                let text = error.logged();
                 self.logs.push(LogLine::new(
                     "error",
                     LOGGER,

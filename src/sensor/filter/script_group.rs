@@ -2,7 +2,7 @@
 
 use crate::sensor::explain::{Group, GroupReport, Operator, Reason, Recorder};
 use crate::sensor::payload::{Content, Payload};
-use crate::sensor::script::{Script, ScriptError, may_use_goto};
+use crate::sensor::script::{Script, ScriptError};
 
 use super::Verdict;
 
@@ -19,9 +19,12 @@ impl ScriptGroup {
         }
     }
 
-    /// Whether the script fails to compile and has a `goto`, which upstream's engine knows and Lua 5.1 does not.
-    pub(super) fn may_use_goto(&self, source: &str) -> bool {
-        matches!(self.script, Err(ScriptError::Syntax(_))) && may_use_goto(source)
+    /// What of the script upstream's engine runs and this one cannot.
+    pub(super) fn outside(&self) -> Option<&str> {
+        match &self.script {
+            Err(ScriptError::Outside(what)) => Some(what),
+            _ => None,
+        }
     }
 
     pub(super) fn judge(&self, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {

@@ -3,6 +3,8 @@
 //! A plain path is keys and array indexes only. The set is a small tree; the tracker follows the scanner through it and
 //! knows nothing about containers that no path enters.
 
+use std::ops::Range;
+
 use super::Track;
 use crate::sensor::path::unescape;
 
@@ -108,7 +110,9 @@ struct Frame {
 pub(super) struct Tracker<'s> {
     set: &'s PrefixSet,
     /// Containers that a path enters, around the top one.
-    outer: Vec<Frame>,
+    outer: [Frame; MAX_PREFIX_DEPTH + 1],
+    /// How many of them there are.
+    entered: usize,
     /// The innermost of them; depth 0 where there is none.
     top: Frame,
     /// Node of the value that comes next.
@@ -124,7 +128,8 @@ impl<'s> Tracker<'s> {
         };
         Self {
             set,
-            outer: Vec::new(),
+            outer: [Frame::default(); MAX_PREFIX_DEPTH + 1],
+            entered: 0,
             top: Frame::default(),
             pending: Some(0),
             spans,
@@ -161,7 +166,10 @@ impl Track for Tracker<'_> {
     #[inline]
     fn opens(&mut self, depth: usize, start: usize) {
         if let Some(node) = self.pending.take() {
-            self.outer.push(self.top);
+            if let Some(outer) = self.outer.get_mut(self.entered) {
+                *outer = self.top;
+            }
+            self.entered += 1;
             self.top = Frame {
                 node,
                 depth,
@@ -176,18 +184,32 @@ impl Track for Tracker<'_> {
     fn closes(&mut self, depth: usize, end: usize) {
         if depth == self.top.depth {
             let closed = self.top;
-            self.top = self.outer.pop().unwrap_or_default();
+            self.entered = self.entered.saturating_sub(1);
+            self.top = self.outer.get(self.entered).copied().unwrap_or_default();
             self.note(closed.node, closed.opened_at, end);
         }
     }
 
     #[inline]
-    fn key(&mut self, depth: usize, raw: &[u8]) {
-        if depth != self.top.depth {
-            return;
+    fn key(&mut self, depth: usize, text: &[u8], at: Range<usize>, escaped: bool) {
+        if depth == self.top.depth {
+            self.own_key(text.get(at).unwrap_or_default(), escaped);
         }
+    }
+
+    #[inline]
+    fn element(&mut self, depth: usize) {
+        if depth == self.top.depth {
+            self.own_element();
+        }
+    }
+}
+
+impl Tracker<'_> {
+    #[inline(never)]
+    fn own_key(&mut self, raw: &[u8], escaped: bool) {
         let children = self.children();
-        let place = if raw.contains(&b'\\') {
+        let place = if escaped {
             let key = unescape(raw);
             children.iter().position(|child| child.key == key)
         } else {
@@ -200,11 +222,8 @@ impl Track for Tracker<'_> {
         self.pending = children.get(place).map(|child| child.node);
     }
 
-    #[inline]
-    fn element(&mut self, depth: usize) {
-        if depth != self.top.depth {
-            return;
-        }
+    #[inline(never)]
+    fn own_element(&mut self) {
         let index = self.top.next_index;
         self.top.next_index += 1;
         self.pending = self

@@ -5,16 +5,7 @@
 
 use std::collections::HashMap;
 
-/// A token, as far as the question needs it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Token<'s> {
-    Name(&'s str),
-    /// A text or a number.
-    Literal,
-    Symbol(u8),
-    /// `==`, `~=`, `<=` or `>=`, which assign nothing.
-    Comparison,
-}
+use super::tokens::{Placed, Token, tokens};
 
 /// Library tables, which may only stand in a call such as `string.find(…)`.
 const LIBRARIES: [&str; 4] = ["string", "table", "math", "os"];
@@ -43,7 +34,7 @@ const EXCLUDED: [&str; 18] = [
 
 /// Says whether the script leaves nothing behind for the next event.
 pub(super) fn leaves_nothing(source: &str) -> bool {
-    let Some(tokens) = tokens(source.as_bytes(), source) else {
+    let Some(tokens) = tokens(source) else {
         return false;
     };
     let kinds: HashMap<&str, bool> = LIBRARIES
@@ -51,121 +42,38 @@ pub(super) fn leaves_nothing(source: &str) -> bool {
         .map(|name| (*name, true))
         .chain(EXCLUDED.iter().map(|name| (*name, false)))
         .collect();
-    tokens.iter().enumerate().all(|(at, token)| {
-        let Token::Name(name) = token else {
+    tokens.iter().enumerate().all(|(at, placed)| {
+        let Token::Name(name) = &placed.token else {
             return true;
         };
         let previous = at.checked_sub(1).and_then(|before| tokens.get(before));
+        let previous = previous.map(|placed| placed.token);
         let is_field = matches!(previous, Some(Token::Symbol(b'.' | b':')));
         match kinds.get(name) {
             None => true,
             Some(_) if is_field => true,
             Some(false) => false,
             Some(true) => {
-                previous != Some(&Token::Name("function")) && is_read_only(&tokens[at + 1..])
+                previous != Some(Token::Name("function")) && is_read_only(&tokens[at + 1..])
             }
         }
     })
 }
 
 /// Says whether what follows a library's name calls one of its functions or reads a number.
-fn is_read_only(after: &[Token<'_>]) -> bool {
-    match after {
-        [
-            Token::Symbol(b'.'),
-            Token::Name(_),
-            Token::Symbol(b'(' | b'{') | Token::Literal,
-            ..,
-        ] => true,
-        [Token::Symbol(b'.'), Token::Name("huge" | "pi"), next @ ..] => {
-            !matches!(next.first(), Some(Token::Symbol(b'=' | b',' | b'.' | b'[')))
+fn is_read_only(after: &[Placed<'_>]) -> bool {
+    let mut after = after.iter().map(|placed| placed.token);
+    match (after.next(), after.next(), after.next()) {
+        (
+            Some(Token::Symbol(b'.')),
+            Some(Token::Name(_)),
+            Some(Token::Symbol(b'(' | b'{') | Token::Text),
+        ) => true,
+        (Some(Token::Symbol(b'.')), Some(Token::Name("huge" | "pi")), next) => {
+            !matches!(next, Some(Token::Symbol(b'=' | b',' | b'.' | b'[')))
         }
         _ => false,
     }
-}
-
-/// Splits a script; `None` where a text or comment does not end.
-fn tokens<'s>(bytes: &[u8], source: &'s str) -> Option<Vec<Token<'s>>> {
-    let mut tokens = Vec::new();
-    let mut at = 0;
-    while let Some(&c) = bytes.get(at) {
-        let next = bytes.get(at + 1).copied();
-        match c {
-            b' ' | b'\t'..=b'\r' => at += 1,
-            b'-' if next == Some(b'-') => at = comment_end(bytes, at + 2)?,
-            b'"' | b'\'' => {
-                at = quoted_end(bytes, at)?;
-                tokens.push(Token::Literal);
-            }
-            b'[' if long_bracket(bytes, at).is_some() => {
-                at = long_end(bytes, at)?;
-                tokens.push(Token::Literal);
-            }
-            b'=' | b'~' | b'<' | b'>' if next == Some(b'=') => {
-                at += 2;
-                tokens.push(Token::Comparison);
-            }
-            b'0'..=b'9' => {
-                at = run_end(bytes, at);
-                tokens.push(Token::Literal);
-            }
-            c if c == b'_' || c.is_ascii_alphabetic() => {
-                let end = run_end(bytes, at);
-                tokens.push(Token::Name(source.get(at..end)?));
-                at = end;
-            }
-            c => {
-                at += 1;
-                tokens.push(Token::Symbol(c));
-            }
-        }
-    }
-    Some(tokens)
-}
-
-fn run_end(bytes: &[u8], at: usize) -> usize {
-    let length = bytes[at..]
-        .iter()
-        .take_while(|c| **c == b'_' || c.is_ascii_alphanumeric())
-        .count();
-    at + length
-}
-
-fn quoted_end(bytes: &[u8], start: usize) -> Option<usize> {
-    let quote = bytes[start];
-    let mut at = start + 1;
-    loop {
-        match *bytes.get(at)? {
-            b'\\' => at += 2,
-            b'\n' => return None,
-            c if c == quote => return Some(at + 1),
-            _ => at += 1,
-        }
-    }
-}
-
-/// Returns the level of `[[`, `[=[`, … at this place.
-fn long_bracket(bytes: &[u8], at: usize) -> Option<usize> {
-    let level = bytes[at + 1..].iter().take_while(|c| **c == b'=').count();
-    (bytes.get(at + 1 + level) == Some(&b'[')).then_some(level)
-}
-
-fn long_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let level = long_bracket(bytes, at)?;
-    let close = [b"]".as_slice(), &b"=".repeat(level), b"]"].concat();
-    let start = at + level + 2;
-    let end = bytes[start..]
-        .windows(close.len())
-        .position(|window| window == close)?;
-    Some(start + end + close.len())
-}
-
-fn comment_end(bytes: &[u8], at: usize) -> Option<usize> {
-    if bytes.get(at) == Some(&b'[') && long_bracket(bytes, at).is_some() {
-        return long_end(bytes, at);
-    }
-    let line = bytes[at..].iter().position(|c| *c == b'\n');
-    Some(line.map_or(bytes.len(), |length| at + length))
 }
 
 #[cfg(test)]

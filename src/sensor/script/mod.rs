@@ -4,10 +4,13 @@
 //! passes if the last value that the script returns is the boolean `true`. Every event starts afresh, and no script
 //! runs, allocates or recurses without bound.
 
+mod blocks;
 mod event;
 mod guard;
+mod jumps;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -47,6 +50,9 @@ pub enum ScriptError {
     /// The event's data is no JSON object.
     #[error("{0}")]
     Data(String),
+    /// Upstream's engine runs it, this one cannot.
+    #[error("eventlab: {0} in a script is not supported; write it as a loop")]
+    Outside(String),
     /// The engine failed.
     #[error("run the script: {0}; report this script")]
     Engine(String),
@@ -124,12 +130,14 @@ impl Script {
     /// Compiles a script.
     ///
     /// # Errors
-    /// [`ScriptError::Syntax`] with Lua's message.
+    /// [`ScriptError::Syntax`] with Lua's message, [`ScriptError::Outside`] for a few ways to jump.
     pub fn compile(source: &str) -> Result<Self, ScriptError> {
         if source.len() > MAX_SOURCE {
             let text = format!("script is longer than {MAX_SOURCE} bytes; shorten it");
             return Err(ScriptError::Syntax(text));
         }
+        let written = jumps::without(source)?;
+        let source = written.as_deref().unwrap_or(source);
         let loaded = guarded(|| Loaded::new(source))?;
         let reusable = guard::leaves_nothing(source);
         let idle = if reusable { vec![loaded] } else { Vec::new() };
@@ -203,13 +211,6 @@ impl Script {
                 .unwrap_or_else(|_| Err(ScriptError::Engine("it failed".to_string())))
         })
     }
-}
-
-/// Whether a script that does not compile has a `goto`, which upstream's engine knows and Lua 5.1 does not.
-#[must_use]
-pub fn may_use_goto(source: &str) -> bool {
-    let is_word = |character: char| character.is_alphanumeric() || character == '_';
-    source.split(|c| !is_word(c)).any(|word| word == "goto")
 }
 
 /// Turns a panic of the engine, which would be a mistake in it, into an error.

@@ -58,9 +58,10 @@ impl Transform {
             }
         } else if let Some(source) = text("script") {
             let script = Script::compile(source);
-            if script.is_err() && super::script::may_use_goto(source) {
-                let what = "goto in transform.script is not supported";
-                return Err(TransformError::Unsupported(what.to_owned()));
+            if let Err(ScriptError::Outside(what)) = &script {
+                return Err(TransformError::Unsupported(format!(
+                    "{what} in transform.script is not supported; write it as a loop"
+                )));
             }
             Kind::Script(script)
         } else {

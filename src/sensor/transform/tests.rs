@@ -87,23 +87,128 @@ fn jq_fails_where_gojq_fails() {
 }
 
 #[test]
-fn what_may_go_on_without_end_is_refused_by_name() {
+fn functions_and_folds_are_those_of_gojq() {
+    for (program, wanted) in [
+        (
+            "def total: map(.qty) | add; {total: (.body.items | total)}",
+            r#"{"total":5}"#,
+        ),
+        ("def twice(f): f | f; {n: (1 | twice(. + 3))}", r#"{"n":7}"#),
+        ("def up($by): . + $by; {n: (1 | up(4))}", r#"{"n":5}"#),
+        (
+            "def fac: if . < 2 then 1 else . as $n | ($n - 1 | fac) as $rest | [limit($rest; range($rest))] | length end; {n: (3 | fac)}",
+            "refused",
+        ),
+        (
+            "def down: if . < 1 then . else . - 1 | down end; {n: (20000 | down)}",
+            r#"{"n":0}"#,
+        ),
+        (
+            "{n: (reduce .body.items[] as $i (0; . + $i.qty))}",
+            r#"{"n":5}"#,
+        ),
+        (
+            "{n: (reduce .body.items[] as $i (0; . + ($i.price? // 7)))}",
+            r#"{"n":14}"#,
+        ),
+        (
+            "{n: [foreach .body.items[] as $i (0; . + $i.qty)]}",
+            r#"{"n":[2,5]}"#,
+        ),
+        (
+            "{n: [foreach range(3) as $i (0; . + $i; {at: $i, sum: .})] | length}",
+            r#"{"n":3}"#,
+        ),
+        (
+            "{n: [range(3)], m: [range(2; 5)]}",
+            r#"{"m":[2,3,4],"n":[0,1,2]}"#,
+        ),
+        ("{n: [limit(2; range(1000000000))]}", r#"{"n":[0,1]}"#),
+        ("{n: first(range(5; 1000000000))}", r#"{"n":5}"#),
+        ("{n: (1 | until(. > 100; . + .))}", r#"{"n":128}"#),
+        ("{n: [1 | while(. < 10; . + .)]}", r#"{"n":[1,2,4,8]}"#),
+        ("{n: [.body.items | recurse | numbers]}", r#"{"n":[2,3]}"#),
+        (
+            "{n: [2 | recurse(if . < 20 then . + . else empty end)]}",
+            r#"{"n":[2,4,8,16,32]}"#,
+        ),
+        ("{n: [label $out | 1, 2, break $out, 3]}", r#"{"n":[1,2]}"#),
+        (
+            "del(.header) | .body.items[].qty |= . + 1 | {n: [.body.items[].qty]}",
+            r#"{"n":[3,4]}"#,
+        ),
+        (
+            "{a: (\"1,2\" | split(\",\") | map(tonumber) | add)}",
+            r#"{"a":3}"#,
+        ),
+    ] {
+        let got = jq(program, ORDER);
+        if wanted == "refused" {
+            assert!(
+                matches!(got, Err(TransformError::Unsupported(_))),
+                "{program}: {got:?}"
+            );
+        } else {
+            let got: Value =
+                serde_json::from_str(&got.unwrap_or_else(|error| panic!("{program}: {error}")))
+                    .unwrap();
+            let wanted: Value = serde_json::from_str(wanted).unwrap();
+            assert_eq!(got, wanted, "{program}");
+        }
+    }
+}
+
+#[test]
+fn what_is_answered_differently_is_refused_by_name() {
     for program in [
-        "def f: f; f",
-        "[range(1000000000)]",
-        "reduce .[] as $x (0; . + 1)",
-        "[recurse]",
         "[repeat(1)]",
-        "until(false; .)",
+        "reduce .[] as $x (0; ., 1)",
+        "reduce .[] as $x (0; empty)",
+        "foreach .[] as $x (0; select(. > 1))",
+        ". as [$a] | $a",
         "halt",
         "input",
         "env",
         "$ENV",
-        "label $f | break $f",
-        "{a: (\"x\" * 1000000000)}",
         "{a: (.a * .b)}",
-        "{a: (\"x\" * 100 * 100 * 100)}",
         "toyaml",
+    ] {
+        let error = jq(program, ORDER).unwrap_err();
+        assert!(
+            matches!(&error, TransformError::Unsupported(_)),
+            "{program}: {error}"
+        );
+    }
+}
+
+/// Each of these would take all time, memory or stack there is.
+#[test]
+fn what_goes_on_without_end_is_stopped() {
+    let doubled = format!("{{a: ({} | tojson | length)}}", ["[.,.]"; 60].join("|"));
+    for program in [
+        "def f: f; f",
+        "def f: 1 + f; f",
+        "def f: [f]; f",
+        "def f: try error(1) catch f; f",
+        "def f: (f | .)?; f",
+        "[range(1000000000)]",
+        "{a: [range(1000000000) | empty]}",
+        "{a: first(range(1000000000) | select(. < 0))}",
+        "[recurse(.)]",
+        "until(false; .)",
+        "until(false; [.])",
+        "until(false; {a: .})",
+        "until(false; to_entries)",
+        "{a: (\"x\" | until(false; . + .))}",
+        "{a: (\"x\" | until(false; \"\\(.)\\(.)\"))}",
+        "{a: (\"x\" | until(false; . * 1000))}",
+        "{a: (2 | until(false; . * 1000))}",
+        "{a: (\"x\" * 1000000000)}",
+        "{a: (\"x\" * 100 * 100 * 100)}",
+        "reduce range(100) as $i (.; [., .]) | {a: tojson}",
+        "reduce range(100) as $i (.; [., .]) | {a: (. == .)}",
+        "{a: [range(100000) as $i | range(100000) as $j | $i]}",
+        &doubled,
     ] {
         let error = jq(program, ORDER).unwrap_err();
         assert!(
@@ -122,10 +227,25 @@ fn deep_and_long_programs_and_events_end() {
     let _ = jq(&format!(".{}", "[]?".repeat(1_000)), ORDER);
     let nested = format!("{{\"a\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(jq(".", &nested).is_err());
+    // The same as a text, which the program reads.
+    for text in ["[".repeat(500_000), "{\"a\":".repeat(100_000)] {
+        let data = json!({ "x": text }).to_string();
+        for program in [
+            "{a: (.x | fromjson)}",
+            "{a: (.x | tonumber)}",
+            "{a: (.x | try tonumber catch 1)}",
+        ] {
+            let error = jq(program, &data).unwrap_err();
+            assert!(error.to_string().contains("nested too deeply"), "{error}");
+        }
+    }
     let many = json!({"a": vec![1; 2_000]}).to_string();
     let error = jq("{a: [.a[] as $x | .a[] as $y | .a[] as $z | $x]}", &many).unwrap_err();
-    assert!(error.to_string().contains("too many values"), "{error}");
+    assert!(error.to_string().contains("fewer values"), "{error}");
     assert!(jq("{a: (.a | map(. + 1) | add)}", &many).is_ok());
+    let long = json!({"a": vec![""; 100_000], "b": "x".repeat(100_000)}).to_string();
+    let error = jq(".b as $b | {a: (.a | join($b))}", &long).unwrap_err();
+    assert!(error.to_string().contains("too long"), "{error}");
 }
 
 #[test]

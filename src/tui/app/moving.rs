@@ -45,6 +45,14 @@ impl App {
                     "long lines are cut".to_owned()
                 });
             }
+            Action::Raw => {
+                self.raw = !self.raw;
+                self.flash = Some(if self.raw {
+                    "lines as they were written".to_owned()
+                } else {
+                    "lines in short: time, level, message, fields".to_owned()
+                });
+            }
             Action::Compare => {
                 self.pane = Pane::Manifest;
                 self.compare = self.compare.next(state.revealed());
@@ -185,7 +193,9 @@ impl App {
             return;
         }
         match (self.area, self.pane) {
-            (Area::Pane, Pane::Logs) => {
+            (Area::Text, _) => self.find_in_text(forward),
+            (_, Pane::Logs) => {
+                self.area = Area::Pane;
                 let (at, length) = (self.cursor().at, self.logs.len(None).max(1));
                 let from = if forward {
                     at + 1
@@ -195,18 +205,22 @@ impl App {
                 self.searching = Some(Searching { from, forward });
                 self.search_on();
             }
-            (Area::Pane, _) => self.find_in_pane(forward, state),
             _ => {
-                let text = &self.scene.text;
-                let hit = around(text.len(), self.text.top, forward, |line| {
-                    text.get(line)
-                        .is_some_and(|line| self.needle.is_in(&line.to_string()))
-                });
-                match hit {
-                    Some(line) => self.text.top = line,
-                    None => self.not_found(),
-                }
+                self.area = Area::Pane;
+                self.find_in_pane(forward, state);
             }
+        }
+    }
+
+    fn find_in_text(&mut self, forward: bool) {
+        let text = &self.scene.text;
+        let hit = around(text.len(), self.text.top, forward, |line| {
+            text.get(line)
+                .is_some_and(|line| self.needle.is_in(&line.to_string()))
+        });
+        match hit {
+            Some(line) => self.text.top = line,
+            None => self.not_found(),
         }
     }
 
@@ -219,7 +233,7 @@ impl App {
                     .facts
                     .get(place)
                     .and_then(|at| state.facts().get(*at))
-                    .map(fact_text)
+                    .map(|fact| fact_text(fact, true))
             } else {
                 self.scene
                     .block

@@ -165,7 +165,7 @@ impl App {
                 None
             }
             Does::Stages(lab) => {
-                self.overlay = questions::stages(state, Some(&lab));
+                self.overlay = questions::stages(state, Some(&lab), self.read_only);
                 None
             }
             Does::Command(command) => Some(*command),

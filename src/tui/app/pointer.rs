@@ -134,7 +134,7 @@ impl App {
         again: bool,
         state: &State,
     ) -> Option<Command> {
-        if self.wrap && self.pane == Pane::Logs {
+        if self.wrap && self.pane.grows() {
             return None;
         }
         let line = self.cursor().top + usize::from(at.y - pane.y);
@@ -149,12 +149,14 @@ impl App {
     /// The pane whose name stands at this column of the tabs.
     fn tab_at(&self, column: usize) -> Option<Pane> {
         let mut edge = 0;
-        for pane in Pane::ALL {
-            let width = crate::tui::view::tab_name(pane, pane == self.pane).len();
+        let room = usize::from(self.scene.places.tabs.width);
+        let (names, between) = crate::tui::view::tab_names(self.pane, room);
+        for (pane, name) in Pane::ALL.into_iter().zip(names) {
+            let width = name.len();
             if (edge..edge + width).contains(&column) {
                 return Some(pane);
             }
-            edge += width + 3;
+            edge += width + between;
         }
         None
     }

@@ -55,7 +55,11 @@ pub(super) fn prediction(state: &State, after: Option<&str>) -> Option<Overlay> 
     choices.extend(
         Layer::ALL.map(|layer| predict(&format!("{} stops it", layer.name()), Some(layer))),
     );
-    let preface = vec![format!("{} {}", probe.method, probe.body)];
+    // Its number is known when it is sent.
+    let body = probe.body.replace("{{attempt}}", "N");
+    let mut preface = vec![format!("{} {body}", probe.method)];
+    let headers = probe.headers.iter();
+    preface.extend(headers.map(|(name, value)| format!("{name}: {value}")));
     Some(choose(
         format!("What becomes of: {}?", probe.title),
         preface,
@@ -166,13 +170,13 @@ pub(super) fn labs(state: &State) -> Overlay {
             } else {
                 format!("{passed} of {} stages", lab.stages.len())
             };
-            let mark = if here == Some(lab.name.as_str()) {
-                ">"
+            let present = if here == Some(lab.name.as_str()) {
+                ", here"
             } else {
-                " "
+                ""
             };
             Choice::new(
-                format!("{mark} {:<12} {} ({word})", lab.name, lab.summary),
+                format!("{:<12} {} ({word}{present})", lab.name, lab.summary),
                 Does::Stages(lab.name.clone()),
             )
         })
@@ -185,8 +189,8 @@ pub(super) fn labs(state: &State) -> Overlay {
     }
 }
 
-/// The stages of a lab, or of the present one.
-pub(super) fn stages(state: &State, lab: Option<&str>) -> Option<Overlay> {
+/// The stages of a lab, or of the present one; of a copy they are only shown.
+pub(super) fn stages(state: &State, lab: Option<&str>, copy: bool) -> Option<Overlay> {
     let here = state.lab().map(|lab| lab.name.as_str());
     let name = lab.or(here)?;
     let lab = state.labs().iter().find(|lab| lab.name == name)?;
@@ -201,19 +205,16 @@ pub(super) fn stages(state: &State, lab: Option<&str>) -> Option<Overlay> {
             if present {
                 selected = index;
             }
-            let mut text = format!(
-                "{} {}/{} {}",
-                if present { ">" } else { " " },
-                index + 1,
-                lab.stages.len(),
-                stage.title
-            );
+            let mut text = format!("{}/{} {}", index + 1, lab.stages.len(), stage.title);
             if stage.kind != StageKind::Read {
                 text.push_str(&format!(" [{}]", stage_word(stage.kind)));
             }
             let passed = kept.is_some_and(|kept| kept.passed.contains(&stage.name));
-            if passed {
-                text.push_str(" (passed)");
+            match (passed, present) {
+                (true, true) => text.push_str(" (passed, here)"),
+                (true, false) => text.push_str(" (passed)"),
+                (false, true) => text.push_str(" (here)"),
+                (false, false) => {}
             }
             let message = Message::GoTo {
                 lab: lab.name.clone(),
@@ -223,7 +224,9 @@ pub(super) fn stages(state: &State, lab: Option<&str>) -> Option<Overlay> {
         })
         .collect();
     let snapshots = kept.is_some_and(|kept| !kept.snapshots.is_empty());
-    let preface = if snapshots {
+    let preface = if copy {
+        "Each is shown as it was left."
+    } else if snapshots {
         "Objects, bus and ledger return to how they were at the start of the stage. Evidence and working copies stay."
     } else {
         "There are no snapshots: what the stages before had applied is applied again. Ledger and bus keep what they have."

@@ -19,7 +19,7 @@ use super::places::LEAST;
 use crate::session::State;
 
 pub use overlay::lay_out;
-pub use pane::tab_name;
+pub use pane::tab_names;
 pub use table::widths;
 pub use text::text_lines;
 
@@ -49,7 +49,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, app: &App) {
     table::draw(frame, places.table, app);
     table::counters(frame, places.counters, app);
     status(frame, places.status, state, app);
-    pane::draw(frame, places.tabs, places.pane, state, app);
+    pane::draw(frame, places.tabs, places.pane, app);
     footer(frame, places.footer, app);
     overlay::draw(frame, app);
 }

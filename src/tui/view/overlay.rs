@@ -11,6 +11,7 @@ use ratatui::widgets::{Clear, Paragraph};
 use crate::evidence::Fact;
 use crate::session::State;
 use crate::tui::app::{App, Choice, Overlay};
+use crate::tui::brief::brief;
 use crate::tui::keys;
 use crate::tui::manifest;
 use crate::tui::markdown::{cut, width_of, wrap};
@@ -169,9 +170,9 @@ fn facts_lines(
     } else {
         ""
     };
-    let keys = format!("y copies, o opens its source{more}");
+    let keys = format!("y copies, o its source{more}");
     Laid {
-        title: format!("{title}, fact {} of {}; {keys}", selected + 1, facts.len()),
+        title: format!("{title} {}/{}; {keys}", selected + 1, facts.len()),
         lines: fact
             .map(|fact| fact_lines(fact, width, app))
             .unwrap_or_default(),
@@ -276,6 +277,7 @@ fn surroundings(fact: &Fact, width: u16, app: &App) -> Vec<Line<'static>> {
         let Some((_, text)) = app.logs.line(Some(source), line) else {
             continue;
         };
+        let text = if app.raw { text } else { brief(&text) };
         let (mark, style) = if line == at {
             ("> ", app.theme.strong())
         } else {

@@ -6,41 +6,52 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use crate::session::State;
 use crate::tui::app::{App, Area, Pane};
 use crate::tui::markdown::{cut, width_of};
 use crate::tui::panes;
 
 /// Draws the tabs and the pane's content.
-pub fn draw(frame: &mut Frame<'_>, names: Rect, area: Rect, state: &State, app: &App) {
+pub fn draw(frame: &mut Frame<'_>, names: Rect, area: Rect, app: &App) {
     if names.height == 0 {
         return;
     }
     tabs(frame, names, app);
     let lines = match app.pane {
-        Pane::Evidence => evidence(area, state, app),
-        Pane::Logs if app.wrap => wrapped_logs(area, app),
-        Pane::Logs => logs(area, app),
+        Pane::Evidence | Pane::Logs if app.pane_length() == 0 => nothing(empty(app), app),
+        Pane::Evidence | Pane::Logs if app.wrap => wrapped(area, app),
+        Pane::Evidence | Pane::Logs => cut_lines(area, app),
         _ => block(area, app),
     };
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// How a tab is written; the present one stands in brackets.
+/// How the tabs are written, the present one in brackets, and how many columns are between two.
 #[must_use]
-pub fn tab_name(pane: Pane, present: bool) -> String {
-    if present {
-        format!("[{}]", pane.name())
-    } else {
-        pane.name().to_owned()
-    }
+pub fn tab_names(present: Pane, width: usize) -> ([String; Pane::ALL.len()], usize) {
+    let names = Pane::ALL.map(|pane| {
+        if pane == present {
+            format!("[{}]", pane.name())
+        } else {
+            pane.name().to_owned()
+        }
+    });
+    let needed: usize = names.iter().map(|name| name.len() + 3).sum();
+    let between = if needed <= width + 3 { 3 } else { 1 };
+    (names, between)
 }
 
 fn tabs(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let mut spans = Vec::new();
-    for pane in Pane::ALL {
+    let (names, between) = tab_names(app.pane, usize::from(area.width));
+    for (pane, name) in Pane::ALL.into_iter().zip(names) {
         if !spans.is_empty() {
-            spans.push(Span::styled(app.theme.separator(), app.theme.dim()));
+            let separator = app.theme.separator();
+            let separator = if between == 1 {
+                separator.trim()
+            } else {
+                separator
+            };
+            spans.push(Span::styled(separator, app.theme.dim()));
         }
         let present = pane == app.pane;
         let style = match (present, app.has_focus(Area::Pane)) {
@@ -48,7 +59,7 @@ fn tabs(frame: &mut Frame<'_>, area: Rect, app: &App) {
             (true, false) => app.theme.strong(),
             _ => app.theme.dim(),
         };
-        spans.push(Span::styled(tab_name(pane, present), style));
+        spans.push(Span::styled(name, style));
     }
     let used: usize = spans.iter().map(|span| width_of(&span.content)).sum();
     let remark = app.theme.text(&panes::remark(app));
@@ -56,7 +67,8 @@ fn tabs(frame: &mut Frame<'_>, area: Rect, app: &App) {
         // Where there is no room beside the tabs, they give way: the remark says what the pane leaves out.
         let room = usize::from(area.width);
         if used + 3 + width_of(&remark) > room {
-            spans = vec![Span::styled(tab_name(app.pane, true), app.theme.strong())];
+            let name = format!("[{}]", app.pane.name());
+            spans = vec![Span::styled(name, app.theme.strong())];
         }
         spans.push(Span::styled(format!("  {remark}"), app.theme.dim()));
     }
@@ -101,46 +113,30 @@ fn nothing(text: &str, app: &App) -> Vec<Line<'static>> {
     vec![Line::from(Span::styled(text.to_owned(), app.theme.dim()))]
 }
 
-fn evidence(area: Rect, state: &State, app: &App) -> Vec<Line<'static>> {
-    if app.scene.facts.is_empty() {
-        let filtered = app.by_probe.is_some() || app.by_layer.is_some();
-        return nothing(
-            if filtered {
-                "no facts pass the filter (f, F)"
-            } else {
-                "no facts yet"
-            },
-            app,
-        );
+/// Why there is nothing.
+fn empty(app: &App) -> &'static str {
+    let filtered = app.by_probe.is_some() || app.by_layer.is_some();
+    match app.pane {
+        Pane::Evidence if filtered => "no facts pass the filter (f, F)",
+        Pane::Evidence => "no facts yet",
+        _ if app.read_only => {
+            "logs are not kept; the lines that prove something are among the facts"
+        }
+        _ => "no log lines yet",
     }
-    in_view(area, app)
-        .filter_map(|place| {
-            let fact = state.facts().get(*app.scene.facts.get(place)?)?;
-            let text = app.theme.text(&panes::fact_text(fact));
-            Some(shown(&text, place, area, app))
-        })
+}
+
+fn cut_lines(area: Rect, app: &App) -> Vec<Line<'static>> {
+    let lines = app.scene.in_view.iter();
+    lines
+        .map(|(place, text)| shown(text, *place, area, app))
         .collect()
 }
 
-fn logs(area: Rect, app: &App) -> Vec<Line<'static>> {
-    if app.pane_length() == 0 {
-        return nothing("no log lines yet", app);
-    }
-    in_view(area, app)
-        .filter_map(|place| Some(shown(&panes::log_text(app, place)?, place, area, app)))
-        .collect()
-}
-
-fn wrapped_logs(area: Rect, app: &App) -> Vec<Line<'static>> {
-    if app.pane_length() == 0 {
-        return nothing("no log lines yet", app);
-    }
+fn wrapped(area: Rect, app: &App) -> Vec<Line<'static>> {
     let width = usize::from(area.width).max(1);
     let mut lines = Vec::new();
-    for place in in_view(area, app) {
-        let Some(text) = panes::log_text(app, place) else {
-            continue;
-        };
+    for (place, text) in &app.scene.in_view {
         let mut rest = text.as_str();
         loop {
             let head = cut(rest, width);
@@ -148,7 +144,7 @@ fn wrapped_logs(area: Rect, app: &App) -> Vec<Line<'static>> {
                 break;
             }
             rest = rest.get(head.len()..).unwrap_or_default();
-            lines.push(shown(&head, place, area, app));
+            lines.push(shown(&head, *place, area, app));
             if lines.len() >= usize::from(area.height) {
                 return lines;
             }

@@ -9,9 +9,10 @@ use ratatui::widgets::Paragraph;
 use super::heading;
 use crate::evidence::{Layer, Outcome};
 use crate::lab::Stage;
-use crate::session::{StagePhase, State};
+use crate::session::{PredictionScore, StagePhase, State};
 use crate::tui::app::{App, Area};
 use crate::tui::markdown;
+use crate::tui::panes;
 
 /// Draws the lines that are in view; the last row says how many are below.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -154,6 +155,12 @@ fn debrief(stage: &Stage, width: u16) -> String {
 fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     let theme = app.theme;
     let mut texts: Vec<(String, Style)> = Vec::new();
+    texts.extend(
+        state
+            .found()
+            .iter()
+            .map(|text| (text.clone(), theme.strong())),
+    );
     match state.phase() {
         StagePhase::Failed { failures } => texts.extend(failures.iter().map(|failure| {
             (
@@ -175,6 +182,12 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
         StagePhase::Passed => {
             texts.push(("passed".to_owned(), theme.outcome(Outcome::Proven).1));
         }
+        StagePhase::Interrupted { .. } if app.read_only => {
+            texts.push((
+                "it was under way, or interrupted".to_owned(),
+                theme.strong(),
+            ));
+        }
         StagePhase::Interrupted { .. } => texts.push((
             "interrupted; Enter continues, nothing that was sent is sent again".to_owned(),
             theme.strong(),
@@ -182,10 +195,16 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
         StagePhase::Working { .. } | StagePhase::Fresh => {}
     }
     texts.extend(stopped(app).into_iter().map(|text| (text, theme.strong())));
+    texts.extend(predicted(state).into_iter().map(|text| (text, theme.dim())));
     for intent in state.unresolved() {
+        let looked_up = if app.read_only {
+            "nothing in here says what became of it"
+        } else {
+            "it is looked up, and never sent again by itself"
+        };
         texts.push((
             format!(
-                "unresolved: request {} of an earlier run may have been sent; it is looked up, and never sent again by itself",
+                "unresolved: request {} of an earlier run may have been sent; {looked_up}",
                 intent.id
             ),
             theme.strong(),
@@ -215,6 +234,42 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
         lines.push(Line::default());
     }
     lines
+}
+
+/// What the learner has predicted of this stage, or in it: each prediction, and once all are settled those that were wrong.
+fn predicted(state: &State) -> Vec<String> {
+    let Some((lab, stage)) = state.lab().zip(state.stage()) else {
+        return Vec::new();
+    };
+    let of = stage.predicts.as_ref().unwrap_or(&stage.name);
+    let probes = lab.stages.iter().find(|stage| stage.name == *of);
+    let place = |probe: &str| {
+        let names = probes.into_iter().flat_map(|stage| &stage.probes);
+        names.map(|one| &one.name).position(|name| name == probe)
+    };
+    let mut scores = state.predictions_of(of);
+    scores.sort_by_key(|score| place(&score.probe));
+    let all = scores.len();
+    let settled = scores.iter().all(|score| score.right().is_some());
+    let line = |score: &PredictionScore| {
+        let title = panes::probe_title(state, &score.probe);
+        match score.predicted {
+            None => format!("you predicted: {title} has its effect"),
+            Some(layer) => format!("you predicted: {title} stops at {}", layer.name()),
+        }
+    };
+    if all == 0 || !settled {
+        return scores.iter().map(line).collect();
+    }
+    let wrong: Vec<&PredictionScore> = scores
+        .iter()
+        .filter(|score| score.right() == Some(false))
+        .collect();
+    let head = format!("{} of your {all} predictions were right", all - wrong.len());
+    let wrong = wrong
+        .into_iter()
+        .map(|score| format!("{}: it did not", line(score)));
+    std::iter::once(head).chain(wrong).collect()
 }
 
 /// Which layer stopped which probe, and why; one line for each.

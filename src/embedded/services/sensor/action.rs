@@ -1,4 +1,4 @@
-//! What a trigger does once its condition is met: build the object, create it, and tell the log how it went.
+//! What a trigger does once its condition is met: build the object, send it, and tell the log how it went.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::super::backoff::Backoff;
 use super::super::log::Logger;
 use super::super::metrics::{Metric, Metrics};
 use super::super::tasks::Tasks;
-use super::k8s;
 use super::spec::{Policy, Sensor, Trigger};
+use super::{argo, k8s};
 use crate::sensor::parameters::Events;
-use crate::sensor::trigger::{self, Operation, Submission, TriggerError};
+use crate::sensor::trigger::{self, Action, Origin, Submission};
 
 /// Actions that run in the background at once; the next one waits, and its message with it.
 const MAX_BACKGROUND: usize = 1000;
@@ -127,12 +127,9 @@ impl Actions {
         let by = [("triggeredBy", names), ("triggeredByEvents", ids)];
         let name = trigger.name.as_str();
         match self.execute(trigger, events).await {
-            Ok(()) => {
+            Ok(kind) => {
                 let [names, ids] = by;
-                let log = self
-                    .log
-                    .with("triggerName", name)
-                    .with("triggerType", k8s::TRIGGER_TYPE);
+                let log = self.log.with("triggerName", name).with("triggerType", kind);
                 log.info(
                     &format!("Successfully processed trigger '{name}'"),
                     &[names, ids],
@@ -155,39 +152,56 @@ impl Actions {
         }
     }
 
-    async fn execute(&self, trigger: &Trigger, events: &Events) -> Result<(), String> {
+    /// Carries out one execution; answers the trigger's type.
+    async fn execute(&self, trigger: &Trigger, events: &Events) -> Result<&'static str, String> {
         let log = self.log.with("triggerName", trigger.name.as_str());
+        let prepared = trigger::prepare(&trigger.value, events).map_err(|error| error.logged())?;
         log.debug("resolving the trigger implementation", &[]);
-        let sensor = &self.sensor;
-        let submission = trigger::build(
-            &trigger.value,
-            &sensor.name,
-            &sensor.namespace,
-            events,
-            Timestamp::now(),
-        );
-        let submission = submission.map_err(|error| match error {
-            TriggerError::Operation(_) => format!("failed to execute trigger, {error}"),
-            other => other.to_string(),
-        })?;
-        if submission.operation != Operation::Create {
-            let operation = format!("{:?}", submission.operation).to_lowercase();
-            return Err(format!(
-                "failed to execute trigger, eventlab: operation {operation} is not supported"
-            ));
-        }
+        let kind = prepared.type_name();
+        let live = match prepared.live().map_err(|error| error.logged())? {
+            Some(address) => Some(k8s::get(&self.client, &address, address.name()).await?),
+            None => None,
+        };
+        let origin = Origin {
+            sensor: &self.sensor.name,
+            namespace: &self.sensor.namespace,
+            now: Timestamp::now(),
+        };
+        let action = prepared
+            .action(live, events, origin)
+            .map_err(|error| error.logged())?;
+        let log = log.with("triggerType", kind);
         log.debug("executing the trigger resource", &[]);
-        log.with("triggerType", k8s::TRIGGER_TYPE)
-            .info("creating the object...", &[]);
-        let created = k8s::create(&self.client, &submission)
-            .await
-            .map_err(|error| format!("failed to execute trigger, {error}"))?;
+        let failed = |error: String| format!("failed to execute trigger, {error}");
+        let made = match &action {
+            Action::Object(submission) => k8s::carry_out(&self.client, submission, &log)
+                .await
+                .map_err(failed)?
+                .map(|object| (submission, object)),
+            Action::Workflow(submission) => {
+                argo::submit(&self.client, submission)
+                    .await
+                    .map_err(failed)?;
+                None
+            }
+            Action::Log => {
+                print(&log, events);
+                None
+            }
+        };
         log.debug("trigger resource successfully executed", &[]);
         log.debug("applying trigger policy", &[]);
-        match &trigger.policy {
-            Some(policy) => self.apply(policy, &submission, &created).await,
-            None => Ok(()),
+        match (&trigger.policy, made, &action) {
+            (None, ..) | (_, _, Action::Log) => {}
+            (Some(policy), Some((submission, object)), _) => {
+                self.apply(policy, submission, &object).await?;
+            }
+            // Nothing is left of a deleted object, and what the command line lists is not taken for one.
+            (Some(_), None, _) => {
+                return Err("failed to interpret the trigger resource".to_owned());
+            }
         }
+        Ok(kind)
     }
 
     /// Looks at the created object until it has the policy's labels.
@@ -238,6 +252,18 @@ impl Actions {
         ] {
             self.metrics.add(metric, [&self.sensor.name, trigger], 0);
         }
+    }
+}
+
+/// The data of every event, at each execution: `intervalSeconds` has no effect upstream, where each has a log trigger
+/// of its own.
+fn print(log: &Logger, events: &Events) {
+    for (name, event) in events {
+        let fields = [
+            ("dependencyName", name.as_str().into()),
+            ("eventContext", event.context_json()),
+        ];
+        log.info(&event.data_text(), &fields);
     }
 }
 

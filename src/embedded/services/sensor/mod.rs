@@ -3,6 +3,7 @@
 //! Called from the node through [`run`]. The object comes in `SENSOR_OBJECT`, the bus in `EVENTBUS_CONFIG`.
 
 mod action;
+mod argo;
 mod bucket;
 pub mod cloud_event;
 mod connection;

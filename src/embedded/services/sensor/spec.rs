@@ -16,24 +16,9 @@ use crate::sensor::cron::Schedule;
 use crate::sensor::parameters::{ParameterError, Parameters};
 use crate::sensor::time;
 use crate::sensor::transform::Transform;
+use crate::sensor::trigger;
 use crate::sensor::validate::{self, Condition, Invalid};
 
-/// Trigger types of upstream that this service does not have.
-const OTHER_TRIGGERS: [&str; 13] = [
-    "argoWorkflow",
-    "http",
-    "awsLambda",
-    "custom",
-    "kafka",
-    "nats",
-    "slack",
-    "openWhisk",
-    "log",
-    "azureEventHubs",
-    "pulsar",
-    "azureServiceBus",
-    "email",
-];
 /// Fields of a dependency that its hash covers.
 const HASHED: [&str; 6] = [
     "name",
@@ -227,38 +212,12 @@ fn refuse(trigger: &Value, template: Option<&Value>) -> Option<String> {
     let Some(template) = template else {
         return Some("it has no template".to_owned());
     };
-    if let Some(kind) = OTHER_TRIGGERS
-        .iter()
-        .find(|kind| set(template, kind).is_some())
-    {
-        return Some(format!("trigger type {kind} is not supported, use k8s"));
-    }
-    let Some(k8s) = set(template, "k8s") else {
-        return Some("it has no k8s".to_owned());
-    };
-    let operation = text(Some(k8s), "operation");
-    if !matches!(operation.as_str(), "" | "create") {
-        return Some(format!(
-            "operation {operation} is not supported, use create"
-        ));
-    }
-    let source = k8s.get("source").and_then(Value::as_object);
-    let other = source.and_then(|source| {
-        source
-            .iter()
-            .find(|(kind, value)| kind.as_str() != "resource" && present(value))
-    });
-    if let Some((other, _)) = other {
-        return Some(format!("source.{other} is not supported, use resource"));
-    }
-    let lists = [trigger.get("parameters"), k8s.get("parameters")];
-    lists
-        .into_iter()
-        .flatten()
-        .find_map(|list| match Parameters::decode(list) {
+    trigger::outside(template).or_else(|| {
+        match Parameters::decode(trigger.get("parameters").unwrap_or(&Value::Null)) {
             Err(error @ ParameterError::Unsupported(_)) => Some(error.to_string()),
             _ => None,
-        })
+        }
+    })
 }
 
 /// One entry of `conditionsReset`; upstream passes over what it cannot read.
@@ -456,18 +415,11 @@ mod tests {
     #[test]
     fn what_is_not_supported_is_named() {
         let template = |template: Value| trigger(&json!({"template": template})).refused.unwrap();
-        let resource = json!({"resource": {"kind": "Workflow"}});
-        assert!(
-            template(json!({"name": "t", "argoWorkflow": {"operation": "submit"}}))
-                .contains("argoWorkflow")
-        );
-        assert!(
-            template(json!({"name": "t", "k8s": {"operation": "update", "source": resource}}))
-                .contains("update")
-        );
+        assert!(template(json!({"name": "t", "kafka": {"url": "a"}})).contains("kafka"));
         assert!(
             template(json!({"name": "t", "k8s": {"source": {"git": {}}}})).contains("source.git")
         );
+        assert!(trigger(&json!({"template": null})).refused.is_some());
         assert_eq!(trigger(&json!({})).refused, None);
     }
 

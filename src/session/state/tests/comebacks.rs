@@ -214,6 +214,62 @@ fn fingerprints_are_kept_by_object_and_go_back_with_the_snapshot() {
     assert_eq!(kept.fingerprints, ["uid"], "as at the start of that stage");
 }
 
+#[test]
+fn what_is_adopted_differs_no_more() {
+    let mut lab = LabProgress::default();
+    let line = |kind: &str, name: &str| format!("v1 {kind} {name} uid hash");
+    lab.take_fingerprints(vec![
+        line("Sensor", "orders"),
+        line("Sensor", "orders-b"),
+        line("Role", "orders"),
+    ]);
+    lab.forget_fingerprints(&["Sensor/orders is gone".to_owned()]);
+    assert_eq!(
+        lab.fingerprints,
+        [line("Sensor", "orders-b"), line("Role", "orders")]
+    );
+}
+
+/// A stage that the journal does not prove any more, or a probe that a newer version of the lab has: said, and to do again.
+#[test]
+fn old_progress_counts_only_while_the_evidence_proves_it() {
+    let session = Session::at("send");
+    let whole = session.runner.journal.clone();
+    let mut played = session;
+    played.say(Message::Next);
+    let checkpoint = played.state.checkpoint();
+    let passed = |state: &State| state.progress_here().unwrap().passed.clone();
+    let back = |entries: &[Entry]| {
+        State::resume(
+            Some(checkpoint.clone()),
+            entries,
+            course(),
+            Timestamp::UNIX_EPOCH,
+        )
+        .0
+    };
+    let again = back(&played.runner.journal);
+    assert!(passed(&again).contains("send"), "{:?}", passed(&again));
+    assert!(again.found().is_empty(), "{:?}", again.found());
+    // The evidence of the send is lost.
+    let lost = back(&whole);
+    assert!(!passed(&lost).contains("send"));
+    assert!(lost.found()[0].contains("`send`"), "{:?}", lost.found());
+    // A fact that a judgement rests on is lost.
+    let judged = played.runner.journal.iter().find_map(|entry| match entry {
+        Entry::Judgement(one) if one.stage == "send" => one.verdict.facts.first().copied(),
+        _ => None,
+    });
+    let without: Vec<Entry> = played
+        .runner
+        .journal
+        .iter()
+        .filter(|entry| !matches!(entry, Entry::Fact(fact) if Some(fact.seq) == judged))
+        .cloned()
+        .collect();
+    assert!(!passed(&back(&without)).contains("send"));
+}
+
 impl Session {
     fn here_fingerprints(&mut self, lines: Vec<String>) {
         self.state.here_mut().take_fingerprints(lines);

@@ -1,0 +1,365 @@
+//! What of a program gojq and jaq answer alike; everything else is refused by name.
+
+use jaq_core::load::lex::StrPart;
+use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
+use jaq_core::ops::Math;
+use jaq_core::path::{Opt, Part, Path};
+
+use super::super::TransformError;
+use super::unsupported;
+
+/// Largest number of a program's text that texts may be multiplied with, all together.
+const MAX_FACTOR: f64 = 1000.0;
+
+/// How many outputs a term has, if it has no error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outputs {
+    One,
+    /// One or none.
+    Maybe,
+    Many,
+}
+use Outputs::{Many, Maybe, One};
+
+/// Functions that gojq and jaq share: name, arguments, and how many outputs they have for each of their arguments.
+const SHARED: [(&str, usize, Outputs); 79] = [
+    ("not", 0, One),
+    ("empty", 0, Maybe),
+    ("error", 0, One),
+    ("error", 1, One),
+    ("length", 0, One),
+    ("type", 0, One),
+    ("tostring", 0, One),
+    ("tonumber", 0, One),
+    ("tojson", 0, One),
+    ("fromjson", 0, One),
+    ("ascii_downcase", 0, One),
+    ("ascii_upcase", 0, One),
+    ("explode", 0, One),
+    ("implode", 0, One),
+    ("trim", 0, One),
+    ("ltrim", 0, One),
+    ("rtrim", 0, One),
+    ("startswith", 1, One),
+    ("endswith", 1, One),
+    ("split", 1, One),
+    ("join", 1, One),
+    ("test", 1, One),
+    ("test", 2, One),
+    ("capture", 1, Maybe),
+    ("sub", 2, One),
+    ("gsub", 2, One),
+    ("has", 1, One),
+    ("contains", 1, One),
+    ("inside", 1, One),
+    ("keys", 0, One),
+    ("keys_unsorted", 0, One),
+    ("values", 0, Maybe),
+    ("nulls", 0, Maybe),
+    ("strings", 0, Maybe),
+    ("numbers", 0, Maybe),
+    ("booleans", 0, Maybe),
+    ("arrays", 0, Maybe),
+    ("objects", 0, Maybe),
+    ("scalars", 0, Maybe),
+    ("iterables", 0, Maybe),
+    ("add", 0, One),
+    ("any", 0, One),
+    ("all", 0, One),
+    ("any", 1, One),
+    ("all", 1, One),
+    ("map", 1, One),
+    ("map_values", 1, One),
+    ("select", 1, Maybe),
+    ("sort", 0, One),
+    ("sort_by", 1, One),
+    ("group_by", 1, One),
+    ("unique", 0, One),
+    ("unique_by", 1, One),
+    ("min", 0, One),
+    ("max", 0, One),
+    ("min_by", 1, One),
+    ("max_by", 1, One),
+    ("reverse", 0, One),
+    ("first", 0, One),
+    ("last", 0, One),
+    ("flatten", 0, One),
+    ("to_entries", 0, One),
+    ("from_entries", 0, One),
+    ("with_entries", 1, One),
+    ("del", 1, One),
+    ("floor", 0, One),
+    ("ceil", 0, One),
+    ("round", 0, One),
+    ("abs", 0, One),
+    ("null", 0, One),
+    ("sqrt", 0, One),
+    ("range", 1, Many),
+    ("range", 2, Many),
+    ("recurse", 0, Many),
+    ("recurse", 1, Many),
+    ("while", 2, Many),
+    ("until", 2, One),
+    ("first", 1, Maybe),
+    ("limit", 2, Many),
+];
+/// Words that are no functions of either.
+const CONSTANTS: [&str; 2] = ["true", "false"];
+const FORMATS: [&str; 6] = ["@text", "@json", "@html", "@uri", "@base64", "@base64d"];
+
+/// Looks through a program.
+pub(super) fn check(term: &Term<&str>) -> Result<(), TransformError> {
+    let mut look = Look {
+        factor: 1.0,
+        functions: Vec::new(),
+    };
+    look.term(term).map(drop)
+}
+
+/// A function of the program, or an argument of one.
+struct Function<'s> {
+    name: &'s str,
+    arguments: usize,
+    outputs: Outputs,
+}
+
+/// Each method says how many outputs a term has.
+struct Look<'s> {
+    /// What texts have been multiplied with.
+    factor: f64,
+    /// The functions in scope, innermost last.
+    functions: Vec<Function<'s>>,
+}
+
+type Counted = Result<Outputs, TransformError>;
+
+impl<'s> Look<'s> {
+    fn term(&mut self, term: &Term<&'s str>) -> Counted {
+        match term {
+            Term::Id | Term::Num(_) | Term::Arr(None) => Ok(One),
+            Term::Var(name) if *name == "$ENV" => Err(refused("$ENV")),
+            Term::Var(_) => Ok(One),
+            Term::Recurse => Ok(Many),
+            Term::Str(format, parts) => self.text(*format, parts),
+            Term::Arr(Some(inner)) => self.term(inner).map(|_| One),
+            Term::Obj(members) => {
+                let mut outputs = One;
+                for (key, value) in members {
+                    outputs = outputs.max(self.term(key)?);
+                    if let Some(value) = value {
+                        outputs = outputs.max(self.term(value)?);
+                    }
+                }
+                Ok(outputs)
+            }
+            Term::Neg(inner) => self.term(inner),
+            Term::BinOp(left, operator, right) => self.operation(left, operator, right),
+            Term::TryCatch(inner, catch) => {
+                let outputs = self.term(inner)?;
+                match catch {
+                    Some(catch) => Ok(outputs.max(self.term(catch)?)),
+                    None => Ok(outputs.max(Maybe)),
+                }
+            }
+            Term::IfThenElse(cases, otherwise) => self.branches(cases, otherwise.as_deref()),
+            Term::Call(name, arguments) => self.call(name, arguments),
+            Term::Path(base, path) => self.path(base, path),
+            Term::Fold(name, source, pattern, parts) => self.fold(name, source, pattern, parts),
+            Term::Def(definitions, body) => self.definitions(definitions, body),
+            Term::Label(_, body) => self.term(body).map(|outputs| outputs.max(Maybe)),
+            Term::Break(_) => Ok(Maybe),
+        }
+    }
+
+    fn text(&mut self, format: Option<&str>, parts: &[StrPart<&'s str, Term<&'s str>>]) -> Counted {
+        if let Some(format) = format
+            && !FORMATS.contains(&format)
+        {
+            return Err(refused(format));
+        }
+        let mut outputs = One;
+        for part in parts {
+            if let StrPart::Term(term) = part {
+                outputs = outputs.max(self.term(term)?);
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn operation(
+        &mut self,
+        left: &Term<&'s str>,
+        operator: &BinaryOp<&'s str>,
+        right: &Term<&'s str>,
+    ) -> Counted {
+        match operator {
+            BinaryOp::Math(Math::Mul) | BinaryOp::UpdateMath(Math::Mul) => {
+                self.factor(left, right)?;
+            }
+            BinaryOp::Pipe(Some(pattern)) => variable(pattern)?,
+            _ => {}
+        }
+        let (left, right) = (self.term(left)?, self.term(right)?);
+        Ok(match operator {
+            BinaryOp::Comma => Many,
+            BinaryOp::Alt if left <= Maybe => right,
+            _ => left.max(right),
+        })
+    }
+
+    /// A text may be multiplied, with numbers of the program only.
+    fn factor(&mut self, left: &Term<&str>, right: &Term<&str>) -> Result<(), TransformError> {
+        let number = |term: &Term<&str>| match term {
+            Term::Num(text) => text.parse::<f64>().ok(),
+            _ => None,
+        };
+        let factor = number(left).or_else(|| number(right));
+        self.factor *= factor.unwrap_or(f64::INFINITY).abs().max(1.0);
+        if self.factor > MAX_FACTOR {
+            return Err(unsupported(
+                "in a jq program `*` is supported with a small number of the program on one side",
+            ));
+        }
+        Ok(())
+    }
+
+    fn branches(
+        &mut self,
+        cases: &[(Term<&'s str>, Term<&'s str>)],
+        otherwise: Option<&Term<&'s str>>,
+    ) -> Counted {
+        let mut outputs = One;
+        for (condition, then) in cases {
+            outputs = outputs.max(self.term(condition)?).max(self.term(then)?);
+        }
+        if let Some(otherwise) = otherwise {
+            outputs = outputs.max(self.term(otherwise)?);
+        }
+        Ok(outputs)
+    }
+
+    /// `reduce` and `foreach`, where each step has one outcome: of several, jaq and gojq go on differently.
+    fn fold(
+        &mut self,
+        name: &str,
+        source: &Term<&'s str>,
+        pattern: &Pattern<&'s str>,
+        parts: &[Term<&'s str>],
+    ) -> Counted {
+        variable(pattern)?;
+        self.term(source)?;
+        for (place, part) in parts.iter().enumerate() {
+            let outputs = self.term(part)?;
+            if place < 2 && outputs != One {
+                return Err(unsupported(format!(
+                    "`{name}` in a jq program is supported where its start and its update have exactly one output each"
+                )));
+            }
+        }
+        Ok(if name == "reduce" { One } else { Many })
+    }
+
+    fn definitions(&mut self, definitions: &[Def<&'s str>], body: &Term<&'s str>) -> Counted {
+        let before = self.functions.len();
+        for definition in definitions {
+            // What it calls may be itself, of which nothing is known yet.
+            let scope = self.functions.len();
+            let arguments = definition.args.len();
+            let function = |name, arguments, outputs| Function {
+                name,
+                arguments,
+                outputs,
+            };
+            self.functions
+                .push(function(definition.name, arguments, Many));
+            for argument in &definition.args {
+                let name = argument.trim_start_matches('$');
+                self.functions.push(function(name, 0, Many));
+            }
+            let outputs = self.term(&definition.body)?;
+            self.functions.truncate(scope);
+            self.functions
+                .push(function(definition.name, arguments, outputs));
+        }
+        let outputs = self.term(body);
+        self.functions.truncate(before);
+        outputs
+    }
+
+    fn call(&mut self, name: &str, arguments: &[Term<&'s str>]) -> Counted {
+        let mut given = One;
+        for argument in arguments {
+            given = given.max(self.term(argument)?);
+        }
+        let own = self
+            .functions
+            .iter()
+            .rev()
+            .find(|one| one.name == name && one.arguments == arguments.len());
+        if let Some(own) = own {
+            return Ok(own.outputs.max(given));
+        }
+        if arguments.is_empty() && (CONSTANTS.contains(&name) || FORMATS.contains(&name)) {
+            return Ok(One);
+        }
+        if name == "limit" && !matches!(arguments.first(), Some(Term::Num(_))) {
+            return Err(refused("limit with a number that is not written there"));
+        }
+        match SHARED
+            .iter()
+            .find(|(known, arity, _)| *known == name && *arity == arguments.len())
+        {
+            Some((_, _, outputs)) if COLLECTING.contains(&name) => Ok(*outputs),
+            Some((_, _, outputs)) => Ok(given.max(*outputs)),
+            None => Err(refused(&format!("{name}/{}", arguments.len()))),
+        }
+    }
+
+    fn path(&mut self, base: &Term<&'s str>, path: &Path<Term<&'s str>>) -> Counted {
+        let mut outputs = self.term(base)?;
+        for (part, optional) in &path.0 {
+            if matches!(optional, Opt::Optional) {
+                outputs = outputs.max(Maybe);
+            }
+            match part {
+                Part::Index(index) => outputs = outputs.max(self.term(index)?),
+                Part::Range(None, None) => outputs = Many,
+                Part::Range(from, to) => {
+                    for bound in [from, to].into_iter().flatten() {
+                        outputs = outputs.max(self.term(bound)?);
+                    }
+                }
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+/// Functions that gather what their argument puts out.
+const COLLECTING: [&str; 12] = [
+    "map",
+    "map_values",
+    "with_entries",
+    "any",
+    "all",
+    "sort_by",
+    "group_by",
+    "unique_by",
+    "del",
+    "min_by",
+    "max_by",
+    "first",
+];
+
+fn variable(pattern: &Pattern<&str>) -> Result<(), TransformError> {
+    match pattern {
+        Pattern::Var(_) => Ok(()),
+        Pattern::Arr(_) | Pattern::Obj(_) => Err(refused("destructuring")),
+    }
+}
+
+fn refused(what: &str) -> TransformError {
+    unsupported(format!(
+        "`{what}` in a jq program is not supported; write it in another way, or use a script"
+    ))
+}

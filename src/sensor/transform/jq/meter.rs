@@ -1,0 +1,342 @@
+//! A meter for jq programs: steps, time, size of values, and stack.
+//!
+//! jaq cannot be interrupted from outside. So the program and jaq's own definitions are rewritten before they are
+//! compiled: each call takes a step, and whatever makes a value measures it. A program that goes too far ends its
+//! thread by unwinding, which nothing in the program can catch.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::panic::resume_unwind;
+use std::time::{Duration, Instant};
+
+use jaq_core::box_iter::box_once;
+use jaq_core::load::lex::StrPart;
+use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
+use jaq_core::native::{Fun, v};
+use jaq_core::ops::Math;
+use jaq_core::path::{Part, Path};
+use jaq_core::{Native, data};
+use jaq_json::{Num, Val};
+
+/// Steps of one run: calls, and values that are made.
+const STEPS: u64 = 3_000_000;
+/// Time of one run, for what steps do not see.
+const TIME: Duration = Duration::from_secs(5);
+/// Bytes of a text that count as one step.
+const BYTES: usize = 32;
+/// Deepest value, and most brackets of a text that is read as JSON.
+const DEPTH: usize = 1000;
+/// Longest text that may be put between others, or be multiplied, in bytes.
+const SHORT: usize = 32 << 10;
+
+/// Takes a step; any name with a `!` is out of a program's reach.
+const TICK: &str = "!tick";
+/// Measures a value.
+const SIZE: &str = "!size";
+/// Lets short texts pass.
+const BRIEF: &str = "!brief";
+/// Lets texts with few brackets pass.
+const FLAT: &str = "!flat";
+
+type Data = data::JustLut<Val>;
+type Name = &'static str;
+
+/// Why a program was stopped.
+pub(super) struct Stopped(pub &'static str);
+
+thread_local! {
+    static LEFT: Cell<u64> = const { Cell::new(0) };
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// Where the stack began, and how much of it may be used.
+    static STACK: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// Starts the meter of this thread, which has so much stack.
+pub(super) fn start(stack: usize) {
+    LEFT.set(STEPS);
+    DEADLINE.set(Instant::now().checked_add(TIME));
+    STACK.set((here(), stack / 2));
+}
+
+/// About where the stack ends at present.
+fn here() -> usize {
+    let mark = 0_u8;
+    std::ptr::from_ref(std::hint::black_box(&mark)).addr()
+}
+
+fn stop(why: &'static str) -> ! {
+    resume_unwind(Box::new(Stopped(why)))
+}
+
+fn charge(steps: u64) {
+    let left = LEFT.get().saturating_sub(steps);
+    LEFT.set(left);
+    if left == 0 {
+        stop("it takes too many steps; have it look at fewer values");
+    }
+    if DEADLINE.get().is_some_and(|end| Instant::now() > end) {
+        stop("it takes too long; have it look at fewer values");
+    }
+    let (base, most) = STACK.get();
+    if base.abs_diff(here()) > most {
+        stop("its functions call themselves too deeply");
+    }
+}
+
+/// Takes the steps for a value, its parts included.
+fn measure(value: &Val, depth: usize) {
+    if depth > DEPTH {
+        stop("it makes a value that is nested too deeply");
+    }
+    match value {
+        Val::TStr(text) | Val::BStr(text) => charge(1 + (text.len() / BYTES) as u64),
+        Val::Num(Num::BigInt(number)) => charge(1 + number.bits() / 32),
+        Val::Num(Num::Dec(digits)) => charge(1 + digits.len() as u64),
+        Val::Arr(items) => {
+            charge(1);
+            items.iter().for_each(|item| measure(item, depth + 1));
+        }
+        Val::Obj(members) => {
+            charge(1);
+            for (key, value) in members.iter() {
+                measure(key, depth + 1);
+                measure(value, depth + 1);
+            }
+        }
+        Val::Null | Val::Bool(_) | Val::Num(_) => charge(1),
+    }
+}
+
+fn tick(_: &Val) {
+    charge(1);
+}
+
+fn size(value: &Val) {
+    measure(value, 0);
+}
+
+fn brief(value: &Val) {
+    if let Val::TStr(text) | Val::BStr(text) = value
+        && text.len() > SHORT
+    {
+        stop("it repeats a text that is too long");
+    }
+}
+
+fn flat(value: &Val) {
+    if let Val::TStr(text) | Val::BStr(text) = value {
+        let brackets = text.iter().filter(|byte| matches!(byte, b'[' | b'{'));
+        if brackets.count() > DEPTH {
+            let (mut open, mut most) = (0_usize, 0);
+            for byte in text.iter() {
+                match byte {
+                    b'[' | b'{' => open += 1,
+                    b']' | b'}' => open = open.saturating_sub(1),
+                    _ => {}
+                }
+                most = most.max(open);
+            }
+            if most > DEPTH {
+                stop("it reads a text that is nested too deeply");
+            }
+        }
+    }
+}
+
+/// The functions of the meter: each gives back what it gets, in paths and updates, too.
+pub(super) fn funs() -> [Fun<Data>; 4] {
+    macro_rules! passing {
+        ($name:expr, $look:expr) => {
+            (
+                $name,
+                v(0),
+                Native::new(|cv| {
+                    $look(&cv.1);
+                    box_once(Ok(cv.1))
+                })
+                .with_paths(|cv| {
+                    $look(&cv.1.0);
+                    box_once(Ok(cv.1))
+                })
+                .with_update(|cv, update| {
+                    $look(&cv.1);
+                    update(cv.1)
+                }),
+            )
+        };
+    }
+    [
+        passing!(TICK, tick),
+        passing!(SIZE, size),
+        passing!(BRIEF, brief),
+        passing!(FLAT, flat),
+    ]
+}
+
+/// A definition that takes steps.
+pub(super) fn metered_def<'s>(def: Def<&'s str>, natives: &HashSet<&str>) -> Def<&'s str> {
+    Def {
+        name: def.name,
+        args: def.args,
+        body: metered(def.body, natives),
+    }
+}
+
+fn call<'s>(name: Name) -> Term<&'s str> {
+    Term::Call(name, Vec::new())
+}
+
+fn pipe<'s>(left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
+    Term::BinOp(Box::new(left), BinaryOp::Pipe(None), Box::new(right))
+}
+
+fn sized<'s>(term: Term<&'s str>) -> Term<&'s str> {
+    pipe(term, call(SIZE))
+}
+
+/// A term that takes steps. A call stays the last thing of a term, so that it needs no stack where jaq needs none.
+fn metered<'s>(term: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
+    let go = |term: Term<&'s str>| metered(term, natives);
+    let boxed = |term: Box<Term<&'s str>>| Box::new(metered(*term, natives));
+    match term {
+        Term::Id | Term::Num(_) | Term::Var(_) | Term::Break(_) | Term::Arr(None) => term,
+        Term::Recurse => pipe(term, call(TICK)),
+        Term::Str(format, parts) => {
+            let part = |part| match part {
+                StrPart::Term(term) => StrPart::Term(sized(go(term))),
+                other => other,
+            };
+            sized(Term::Str(format, parts.into_iter().map(part).collect()))
+        }
+        Term::Arr(Some(inner)) => sized(Term::Arr(Some(Box::new(pipe(go(*inner), call(TICK)))))),
+        Term::Obj(members) => {
+            let member = |(key, value): (_, Option<_>)| (go_key(key, natives), value.map(go));
+            sized(Term::Obj(members.into_iter().map(member).collect()))
+        }
+        Term::Neg(inner) => Term::Neg(boxed(inner)),
+        Term::BinOp(left, operator, right) => operation(go(*left), operator, go(*right), natives),
+        Term::Label(name, body) => Term::Label(name, boxed(body)),
+        Term::Fold(name, source, pattern, parts) => {
+            let source = pipe(go(*source), call(TICK));
+            let part = |part| pipe(call(TICK), go(part));
+            sized(Term::Fold(
+                name,
+                Box::new(source),
+                pattern_of(pattern, natives),
+                parts.into_iter().map(part).collect(),
+            ))
+        }
+        Term::TryCatch(inner, catch) => Term::TryCatch(boxed(inner), catch.map(boxed)),
+        Term::IfThenElse(cases, otherwise) => {
+            let case = |(condition, then)| (go(condition), go(then));
+            Term::IfThenElse(cases.into_iter().map(case).collect(), otherwise.map(boxed))
+        }
+        Term::Def(definitions, body) => {
+            let definition = |def| metered_def(def, natives);
+            Term::Def(
+                definitions.into_iter().map(definition).collect(),
+                boxed(body),
+            )
+        }
+        Term::Call(name, arguments) => called(name, arguments, natives),
+        Term::Path(base, path) => Term::Path(boxed(base), path_of(path, natives)),
+    }
+}
+
+/// A key of an object: a plain text stays one.
+fn go_key<'s>(key: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
+    match key {
+        Term::Str(None, ref parts)
+            if parts.iter().all(|part| !matches!(part, StrPart::Term(_))) =>
+        {
+            key
+        }
+        Term::Var(_) | Term::Num(_) => key,
+        key => metered(key, natives),
+    }
+}
+
+fn operation<'s>(
+    left: Term<&'s str>,
+    operator: BinaryOp<&'s str>,
+    right: Term<&'s str>,
+    natives: &HashSet<&str>,
+) -> Term<&'s str> {
+    let short = |term: Term<&'s str>| match term {
+        Term::Num(_) => term,
+        term => pipe(term, call(BRIEF)),
+    };
+    let (left, right) = match operator {
+        BinaryOp::Math(Math::Mul) => (short(left), short(right)),
+        _ => (left, right),
+    };
+    let makes = matches!(
+        operator,
+        BinaryOp::Math(_)
+            | BinaryOp::Assign
+            | BinaryOp::Update
+            | BinaryOp::UpdateMath(_)
+            | BinaryOp::UpdateAlt
+    );
+    let operator = match operator {
+        BinaryOp::Pipe(Some(pattern)) => BinaryOp::Pipe(Some(pattern_of(pattern, natives))),
+        other => other,
+    };
+    let term = Term::BinOp(Box::new(left), operator, Box::new(right));
+    if makes { sized(term) } else { term }
+}
+
+fn called<'s>(
+    name: &'s str,
+    arguments: Vec<Term<&'s str>>,
+    natives: &HashSet<&str>,
+) -> Term<&'s str> {
+    let argument = |argument| {
+        let argument = pipe(metered(argument, natives), call(TICK));
+        if name == "join" {
+            pipe(argument, call(BRIEF))
+        } else {
+            argument
+        }
+    };
+    let arguments = arguments.into_iter().map(argument).collect();
+    let term = pipe(call(TICK), Term::Call(name, arguments));
+    let term = if name == "fromjson" {
+        pipe(call(FLAT), term)
+    } else {
+        term
+    };
+    if natives.contains(name) {
+        sized(term)
+    } else {
+        term
+    }
+}
+
+fn pattern_of<'s>(pattern: Pattern<&'s str>, natives: &HashSet<&str>) -> Pattern<&'s str> {
+    match pattern {
+        Pattern::Var(name) => Pattern::Var(name),
+        Pattern::Arr(parts) => Pattern::Arr(
+            parts
+                .into_iter()
+                .map(|part| pattern_of(part, natives))
+                .collect(),
+        ),
+        Pattern::Obj(members) => {
+            let member = |(key, part)| (go_key(key, natives), pattern_of(part, natives));
+            Pattern::Obj(members.into_iter().map(member).collect())
+        }
+    }
+}
+
+fn path_of<'s>(path: Path<Term<&'s str>>, natives: &HashSet<&str>) -> Path<Term<&'s str>> {
+    let go = |term| go_key(term, natives);
+    let part = |(part, optional)| {
+        let part = match part {
+            Part::Index(index) => Part::Index(go(index)),
+            Part::Range(from, to) => Part::Range(from.map(go), to.map(go)),
+        };
+        (part, optional)
+    };
+    Path(path.0.into_iter().map(part).collect())
+}
