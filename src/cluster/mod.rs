@@ -167,8 +167,15 @@ pub enum LookError {
 #[must_use]
 pub fn told(error: &kube::Error) -> String {
     match error {
+        kube::Error::Api(status) if status.code == 403 => format!(
+            "{}; ask whoever runs the cluster for that right (`eventlab doctor` names all of them)",
+            status.message
+        ),
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         kube::Error::Api(status) => format!("HTTP {} {}", status.code, status.reason),
+        kube::Error::Service(source) => format!(
+            "the API server does not answer ({source}); once it does, the same command goes on where it was (`eventlab status`)"
+        ),
         error => format!("{error}; is the cluster there? (`eventlab status`)"),
     }
 }

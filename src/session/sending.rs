@@ -269,6 +269,19 @@ impl State {
         let (Some(stage), Some(run)) = (self.current_stage().cloned(), self.run().cloned()) else {
             return;
         };
+        if stage.observe && run.cut_off && !self.all_settled() {
+            self.phase = StagePhase::Unproven {
+                reasons: vec![OpenReason {
+                    probe: None,
+                    reason: "cut-off".to_owned(),
+                    text: "the program ended while these requests were under way: what became of them cannot be seen any more, send them again"
+                        .to_owned(),
+                    environment: false,
+                }],
+            };
+            out.push(Effect::Checkpoint);
+            return;
+        }
         if stage.observe {
             self.notice = self
                 .gate

@@ -681,7 +681,7 @@ async fn clocks_rights_and_a_name_of_production_are_points_too() {
         ("create pods/portforward", "rights: reach", Verdict::Missing),
         ("get secrets", "rights: bus", Verdict::Warn),
         (
-            "create subjectaccessreviews",
+            "create localsubjectaccessreviews",
             "rights: review",
             Verdict::Warn,
         ),

@@ -255,40 +255,26 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     lines
 }
 
-/// What the learner has predicted of this stage, or in it: each prediction, and once all are settled those that were wrong.
+/// What the learner has predicted of this stage, or in it, and whether it was so.
 fn predicted(state: &State) -> Vec<String> {
-    let Some((lab, stage)) = state.lab().zip(state.stage()) else {
+    let Some(stage) = state.stage() else {
         return Vec::new();
     };
     let of = stage.predicts.as_ref().unwrap_or(&stage.name);
-    let probes = lab.stages.iter().find(|stage| stage.name == *of);
-    let place = |probe: &str| {
-        let names = probes.into_iter().flat_map(|stage| &stage.probes);
-        names.map(|one| &one.name).position(|name| name == probe)
-    };
-    let mut scores = state.predictions_of(of);
-    scores.sort_by_key(|score| place(&score.probe));
-    let all = scores.len();
-    let settled = scores.iter().all(|score| score.right().is_some());
-    let line = |score: &PredictionScore| {
+    let line = |score: PredictionScore| {
         let title = panes::probe_title(state, &score.probe);
-        match score.predicted {
-            None => format!("you predicted: {title} has its effect"),
-            Some(layer) => format!("you predicted: {title} stops at {}", layer.name()),
-        }
+        let said = match score.predicted {
+            None => "has its effect".to_owned(),
+            Some(layer) => format!("stops at {}", layer.name()),
+        };
+        let so = match score.right() {
+            None => "",
+            Some(true) => ": so it was",
+            Some(false) => ": it was otherwise",
+        };
+        format!("you predicted: {title} {said}{so}")
     };
-    if all == 0 || !settled {
-        return scores.iter().map(line).collect();
-    }
-    let wrong: Vec<&PredictionScore> = scores
-        .iter()
-        .filter(|score| score.right() == Some(false))
-        .collect();
-    let head = format!("{} of your {all} predictions were right", all - wrong.len());
-    let wrong = wrong
-        .into_iter()
-        .map(|score| format!("{}: it did not", line(score)));
-    std::iter::once(head).chain(wrong).collect()
+    state.predictions_of(of).into_iter().map(line).collect()
 }
 
 /// Which layer stopped which probe, and why; one line for each.
