@@ -1,4 +1,5 @@
-//! `eventlab ledger …`: with `--db` on a file, as in a pod; without it on the ledger of the session that runs.
+//! `eventlab ledger …`: with `--db` on a file, as in a pod; without it on the ledger of the session that runs, or of the
+//! cluster that `--context` names.
 
 use std::io::Write;
 
@@ -8,6 +9,7 @@ use super::exit::Failure;
 use super::place::Place;
 use super::start;
 use crate::cluster::Cluster;
+use crate::kinds::NAMESPACE;
 use crate::ledger::commands::{self, LedgerCommand, View};
 use crate::runner::errand::{self, Errand};
 
@@ -64,15 +66,23 @@ fn in_pod(place: &Place, arguments: &[String]) -> Result<Errand, Failure> {
         .map_err(Failure::environment)
 }
 
-/// The cluster of the session that another process runs.
+/// The cluster of the context that was named, else that of the session that another process runs.
 ///
 /// # Errors
 /// No process runs it, or it cannot be reached.
 pub async fn running_cluster(place: &Place) -> Result<Cluster, Failure> {
+    place.real.check()?;
+    if let Some(context) = start::confirmed(&place.real).await? {
+        return Ok(Cluster::of_context(
+            &context,
+            NAMESPACE,
+            place.real.options(None),
+        ));
+    }
     let folder = place.folder()?;
     if start::running(&folder).is_none() {
         return Err(Failure::environment(format!(
-            "no session runs in {}; start `eventlab` or `eventlab cluster start` in another terminal, or name a ledger file with --db",
+            "no session runs in {}; start `eventlab` or `eventlab cluster start` in another terminal, name a real cluster with --context, or a ledger file with --db",
             folder.display()
         )));
     }

@@ -18,7 +18,7 @@ use crate::session::SessionView;
 /// Arguments of `metrics`.
 #[derive(Clone, Debug, Args)]
 pub struct MetricsArgs {
-    /// Serve them on /metrics of this address until Ctrl-C, read anew for every request
+    /// Serve them on /metrics of this loopback address until Ctrl-C, read anew for every request
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub serve: Option<SocketAddr>,
 }
@@ -35,6 +35,12 @@ pub async fn run(place: &Place, args: &MetricsArgs) -> Result<Exit, Failure> {
         let _ = write!(std::io::stdout(), "{text}");
         return Ok(Exit::Proven);
     };
+    if !address.ip().is_loopback() {
+        return Err(Failure::usage(format!(
+            "{address}: metrics are served on this machine alone; take 127.0.0.1:{}, and put a proxy of your own before it for others",
+            address.port()
+        )));
+    }
     let taken = |error: std::io::Error| {
         Failure::environment(format!("cannot listen on {address}: {error}"))
     };

@@ -10,16 +10,45 @@ use super::exit::{Exit, Failure};
 use super::place::Place;
 use super::start;
 use crate::cluster::Context;
-use crate::embedded::controllers::{ControllerClients, Identity};
+use crate::embedded::controllers::{ControllerClients, Identity, Parts};
 use crate::embedded::node::NODE_NAME;
-use crate::embedded::standalone::{Standalone, StandaloneConfig};
+use crate::embedded::standalone::{
+    self, Others, Standalone, StandaloneConfig, VOLUME_USER, kubelet,
+};
 
 /// Arguments of `node`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = HELP)]
 pub struct NodeArgs {
     /// Act as the context's own user everywhere, instead of impersonating each controller and the node
     #[arg(long)]
     pub as_me: bool,
+    /// Which of the embedded controllers work
+    #[arg(long, value_enum, default_value_t)]
+    pub controllers: Which,
+    /// Where the API server reaches this node for logs and port-forward, as it reaches a kubelet
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+}
+
+const HELP: &str = "The API server must have Argo's kinds. Controllers that hold a Lease there (kube-controller-manager, \
+kube-scheduler, Argo's) keep their work.
+Pods run on this machine, as threads and child processes of this program, on a node named `eventlab`.
+
+Logs and port-forward: the API server connects to --listen with its client certificate (--kubelet-client-certificate), \
+whose authority it publishes (ConfigMap extension-apiserver-authentication in kube-system).";
+
+/// Which controllers work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Which {
+    /// Those whose work nobody else does
+    #[default]
+    Auto,
+    All,
+    /// Argo's alone
+    Argo,
+    /// None: the node alone
+    None,
 }
 
 /// Runs controllers and node until Ctrl-C.
@@ -35,12 +64,20 @@ pub async fn run(place: &Place, args: &NodeArgs) -> Result<Exit, Failure> {
     context.client.apiserver_version().await.map_err(|error| {
         Failure::environment(format!("{} does not answer: {error}", context.server))
     })?;
+    let parts = parts(&context, args.controllers).await?;
     let folder = place.folder()?;
     let files = start::open(&folder)?;
+    let logs = start::log_to(&folder);
+    let controllers = controllers(&context, args)?;
+    for lack in standalone::lacking(&controllers, parts).await {
+        eprintln!("eventlab: {lack}");
+    }
     let config = StandaloneConfig {
         state_dir: folder.clone(),
         program: start::program()?,
-        controllers: controllers(&context, args)?,
+        controllers,
+        parts,
+        volumes: client(&context, args, VOLUME_USER, &[])?,
         node: client(
             &context,
             args,
@@ -50,6 +87,7 @@ pub async fn run(place: &Place, args: &NodeArgs) -> Result<Exit, Failure> {
         connect: connect(&context)?,
         api_address: address(&context.server),
         ca: context.ca_pem(),
+        kubelet: listening(&context, args).await,
     };
     let running = Standalone::start(config)
         .await
@@ -65,13 +103,56 @@ pub async fn run(place: &Place, args: &NodeArgs) -> Result<Exit, Failure> {
         result = tokio::signal::ctrl_c() => result.is_ok(),
         _ = terminate.recv() => false,
     };
+    eprintln!("Stopping.");
     running.stop().await;
-    drop(files);
+    drop((files, logs));
     Ok(if interrupted {
         Exit::Interrupted
     } else {
         Exit::Proven
     })
+}
+
+/// Which controllers work here, and says so.
+async fn parts(context: &Context, which: Which) -> Result<Parts, Failure> {
+    let none = Parts {
+        core: false,
+        scheduler: false,
+        argo_events: false,
+        argo_workflows: false,
+    };
+    let parts = match which {
+        Which::All => Parts::ALL,
+        Which::None => none,
+        Which::Argo => Parts {
+            argo_events: true,
+            argo_workflows: true,
+            ..none
+        },
+        Which::Auto => {
+            let others = Others::look(&context.client).await.map_err(|error| {
+                Failure::environment(format!(
+                    "cannot see which controllers work there (Leases): {error}; say it with --controllers"
+                ))
+            })?;
+            if !others.leases.is_empty() {
+                eprintln!("At work there already, and left alone: {others}.");
+            }
+            others.left()
+        }
+    };
+    Ok(parts)
+}
+
+/// Where the node listens for the API server; without the authority of its clients, nowhere.
+async fn listening(context: &Context, args: &NodeArgs) -> Option<(SocketAddr, String)> {
+    match kubelet::authority(&context.client).await {
+        Ok(authority) => Some((args.listen, authority)),
+        Err(why) => {
+            eprintln!("eventlab: no logs, exec and port-forward of the pods: {why}");
+            None
+        }
+    }
 }
 
 fn client(

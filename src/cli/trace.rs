@@ -297,6 +297,11 @@ fn verdict(findings: &[Finding]) -> String {
     let last = findings
         .iter()
         .rposition(|one| one.standing == Standing::Through);
+    if let [only] = findings
+        && only.standing == Standing::Unproven
+    {
+        return format!("unproven: {}", only.line);
+    }
     let next = last.map_or(findings.first(), |last| findings.get(last + 1));
     match (last.and_then(|last| findings.get(last)), next) {
         (Some(last), None) => format!("proven: it came through {}", last.layer),
@@ -311,6 +316,12 @@ fn verdict(findings: &[Finding]) -> String {
 }
 
 fn exit(findings: &[Finding], known: bool) -> Exit {
+    // A request that was not sent: nothing could be looked at.
+    if let [only] = findings
+        && only.standing == Standing::Unproven
+    {
+        return Exit::Environment;
+    }
     let stopped = findings.iter().any(|one| one.standing == Standing::Stopped);
     let ran = findings
         .last()

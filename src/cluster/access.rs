@@ -1,9 +1,10 @@
 //! What the lab's service accounts may do: access reviews, and grants that a manifest no longer makes.
 
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec,
 };
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -40,7 +41,9 @@ impl Cluster {
     /// # Errors
     /// [`LookError::Api`] when the review could not be made.
     pub async fn review(&self, asked: AccessQuestion<'_>) -> Result<AccessReview, LookError> {
-        let api: Api<SubjectAccessReview> = Api::all(self.client().clone());
+        // The review of one namespace: whoever administers that alone may make it.
+        let api: Api<LocalSubjectAccessReview> =
+            Api::namespaced(self.client().clone(), self.namespace());
         let answer = api
             .create(&PostParams::default(), &question(asked, self.namespace()))
             .await
@@ -105,12 +108,16 @@ impl Cluster {
     }
 }
 
-fn question(asked: AccessQuestion<'_>, namespace: &str) -> SubjectAccessReview {
+fn question(asked: AccessQuestion<'_>, namespace: &str) -> LocalSubjectAccessReview {
     let (resource, subresource) = match asked.resource.split_once('/') {
         Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
         None => (asked.resource, None),
     };
-    SubjectAccessReview {
+    LocalSubjectAccessReview {
+        metadata: ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
         spec: SubjectAccessReviewSpec {
             user: Some(format!(
                 "system:serviceaccount:{namespace}:{}",
@@ -131,6 +138,6 @@ fn question(asked: AccessQuestion<'_>, namespace: &str) -> SubjectAccessReview {
             }),
             ..SubjectAccessReviewSpec::default()
         },
-        ..SubjectAccessReview::default()
+        ..LocalSubjectAccessReview::default()
     }
 }

@@ -14,9 +14,9 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::NoBus;
 use super::forward::{Forwarder, Target};
 use super::manifest::text;
+use super::{NoBus, told};
 use crate::embedded::bus::jetstream::JetStream;
 use crate::embedded::bus::remote::RemoteBus;
 use crate::embedded::bus::{Access, Bus, Login};
@@ -283,7 +283,7 @@ fn denied(action: &str, error: &kube::Error) -> NoBus {
         kube::Error::Api(status) if status.code == 403 => {
             NoBus::ByLogAlone(format!("you may not {action} ({})", status.message))
         }
-        error => NoBus::NotNow(format!("cannot {action}: {error}")),
+        error => NoBus::NotNow(format!("cannot {action}: {}", told(error))),
     }
 }
 

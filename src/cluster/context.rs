@@ -10,7 +10,7 @@ use kube::Client;
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::steady;
+use super::{doctor, steady};
 use crate::embedded::api::tls::init_tls;
 
 /// A connection to the API server takes no longer than this.
@@ -135,6 +135,19 @@ impl Context {
                 why: why.clone(),
             }),
             _ => Ok(()),
+        }
+    }
+
+    /// The options by which a command of `kubectl` or `eventlab` goes to this context.
+    #[must_use]
+    pub fn options(&self) -> String {
+        let context = format!("--context {}", doctor::quoted(&self.name));
+        match &self.kubeconfig {
+            Some(path) => {
+                let path = path.display().to_string();
+                format!("--kubeconfig {} {context}", doctor::quoted(&path))
+            }
+            None => context,
         }
     }
 

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::reach::{Connection, Unconnected};
+use super::told;
 
 /// Connections that one local address carries at a time.
 const CONNECTIONS: usize = 64;
@@ -66,7 +67,7 @@ impl Forwarder {
         let mut forwarder = pods
             .portforward(&pod, &[port])
             .await
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| failed(told(&error)))?;
         let refused = forwarder.take_error(port);
         let stream = forwarder
             .take_stream(port)
@@ -82,7 +83,7 @@ impl Forwarder {
     /// The pod to forward to, and its port, as `kubectl port-forward service/NAME` chooses them.
     async fn endpoint(&self, target: &Target) -> Result<(String, u16), Unconnected> {
         let look = |what: &'static str| {
-            move |error: kube::Error| Unconnected(format!("cannot read {what}: {error}"))
+            move |error: kube::Error| Unconnected(format!("cannot read {what}: {}", told(&error)))
         };
         let services: Api<Service> = Api::namespaced(self.client.clone(), &target.namespace);
         let service = services

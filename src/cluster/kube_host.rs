@@ -130,7 +130,7 @@ impl Host for KubeHost {
     }
 
     fn look_interval(&self) -> Duration {
-        Duration::from_millis(500)
+        Duration::from_millis(200)
     }
 
     fn image(&self) -> &str {

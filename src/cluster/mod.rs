@@ -10,12 +10,15 @@ mod bus_place;
 pub mod context;
 pub mod doctor;
 mod embedded_host;
+mod fingerprint;
+mod fitting;
 mod forward;
 mod inventory;
 mod kube_host;
 mod ledger;
 mod logs;
 mod manifest;
+mod merge;
 mod prepare;
 mod reach;
 mod reading;
@@ -32,9 +35,10 @@ use crate::embedded::bus::Bus;
 use crate::kinds::WORKLOAD_IMAGE;
 
 pub use access::{AccessQuestion, AccessReview};
-pub use apply::{Applied, ApplyError, Change, Drift, Fingerprint};
+pub use apply::{Applied, ApplyError, Change};
 pub use bus::{BusMessage, BusView};
 pub use context::{Context, ContextError, ContextRequest};
+pub use fingerprint::{Drift, Fingerprint};
 pub use inventory::{Held, Inventory, NamespaceEnd};
 pub use kube_host::{BusAccess, RealCluster};
 pub use ledger::{
@@ -136,7 +140,7 @@ pub enum RewindError {
 /// A failure to look: never the learner's.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
-    #[error("cannot {action} {object}: {source}; is the cluster there? (`eventlab status`)")]
+    #[error("cannot {action} {object}: {}", told(source))]
     Api {
         action: &'static str,
         object: String,
@@ -159,6 +163,23 @@ pub enum LookError {
     Answer { service: String, reason: String },
 }
 
+/// What an API server said, or why nothing was heard of it, in one line and with the next step.
+#[must_use]
+pub fn told(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => format!(
+            "{}; ask whoever runs the cluster for that right (`eventlab doctor` names all of them)",
+            status.message
+        ),
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("HTTP {} {}", status.code, status.reason),
+        kube::Error::Service(source) => format!(
+            "the API server does not answer ({source}); once it does, the same command goes on where it was (`eventlab status`)"
+        ),
+        error => format!("{error}; is the cluster there? (`eventlab status`)"),
+    }
+}
+
 impl LookError {
     pub(crate) fn api(
         action: &'static str,
@@ -170,6 +191,15 @@ impl LookError {
             object,
             source: Box::new(source),
         }
+    }
+}
+
+/// An attempt as names and order ids carry it, in a session with this tag.
+#[must_use]
+pub fn attempt_name(attempt: u32, tag: Option<&str>) -> String {
+    match tag {
+        Some(tag) => format!("{attempt}-{tag}"),
+        None => attempt.to_string(),
     }
 }
 
@@ -221,6 +251,19 @@ impl Cluster {
         &self.client
     }
 
+    /// How `kubectl` has to be called to look at the same namespace of the same cluster.
+    #[must_use]
+    pub fn kubectl(&self) -> String {
+        match self.is_embedded() {
+            true => format!("kubectl -n {}", self.namespace),
+            false => format!(
+                "kubectl --context {} -n {}",
+                doctor::quoted(&self.name),
+                self.namespace
+            ),
+        }
+    }
+
     /// The one namespace of the lab.
     #[must_use]
     pub fn namespace(&self) -> &str {
@@ -254,10 +297,13 @@ impl Cluster {
     /// Consumers, buckets and the ledger outlive a session there; the first attempt of the next must not meet them.
     #[must_use]
     pub fn attempt_name(&self, attempt: u32) -> String {
-        match self.host.session_tag() {
-            Some(tag) => format!("{attempt}-{tag}"),
-            None => attempt.to_string(),
-        }
+        attempt_name(attempt, self.session_tag())
+    }
+
+    /// What tells the names of this session from those of others that used the cluster before.
+    #[must_use]
+    pub fn session_tag(&self) -> Option<&str> {
+        self.host.session_tag()
     }
 
     /// The image that runs the program in pods.

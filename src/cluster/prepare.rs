@@ -6,8 +6,9 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-use super::apply::{APPLIED_ANNOTATION, ApplyError, contains, is_ours};
-use super::{Cluster, LookError, Manifest};
+use super::apply::{APPLIED_ANNOTATION, ApplyError, is_ours};
+use super::merge::contains;
+use super::{Cluster, LookError, Manifest, told};
 use crate::kinds;
 
 /// What applying a manifest would do.
@@ -48,7 +49,7 @@ impl Cluster {
             .await
             .map_err(|error| ApplyError::Unavailable {
                 object: title.clone(),
-                message: error.to_string(),
+                message: told(&error),
             })?;
         let Some(live) = live else {
             return Ok(Preview::Create(yaml(&shown(&desired))));

@@ -161,6 +161,9 @@ fn row_of<'a>(expectation: &Expectation, rows: &'a [Row]) -> Option<&'a Row> {
         .find(|row| row.probe == expectation.probe && row.trace.as_deref() == Some(trace))
 }
 
+/// The race that a cluster won.
+const TOO_LATE: &str = "it was not early: the consumer was there before the message was stored; go back a stage and send it again as soon as the pod is Ready";
+
 /// Compares the expected fate with the row, exactly.
 #[must_use]
 pub fn fate_holds(
@@ -173,6 +176,12 @@ pub fn fate_holds(
     let Some(row) = row else {
         return Verdict::unproven(claim, "it was not sent", Vec::new());
     };
+    // Whether a request was early is a matter of when it was sent, and of nothing that anybody wrote.
+    if allowed_reason(&expectation.fate, Layer::Ready).is_some() && row.cell(Layer::Ready).passed()
+    {
+        let facts = row.cell(Layer::Ready).facts.clone();
+        return Verdict::unproven(claim, TOO_LATE, facts);
+    }
     if let Some((layer, because)) = contradiction(&expectation.fate, row) {
         return Verdict::refuted(claim, because, row.cell(layer).facts.clone());
     }

@@ -272,12 +272,12 @@ fn charge() -> String {
 }
 
 impl OrderCheck {
-    /// The check as the evidence judges it, in an attempt.
+    /// The check as the evidence judges it, in the attempt that goes by this name in order ids.
     #[must_use]
-    pub fn expectation(&self, attempt: u32) -> OrderExpectation {
+    pub fn expectation(&self, attempt: &str) -> OrderExpectation {
         OrderExpectation {
             name: self.name.clone(),
-            order: self.order.replace("{{attempt}}", &attempt.to_string()),
+            order: self.order.replace("{{attempt}}", attempt),
             action: self.action.clone(),
             attempts: self.attempts,
             effects: self.effects,

@@ -304,18 +304,6 @@ fn listed(text: &str) -> String {
     text.replace(['\n', '\r'], " ").replace('`', "'")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{code, listed};
-
-    #[test]
-    fn a_command_in_a_list_can_be_copied_and_one_in_a_table_breaks_no_column() {
-        let command = "kubectl logs p -c main | grep x";
-        assert_eq!(listed(command), command);
-        assert_eq!(code(command), "kubectl logs p -c main \\| grep x");
-    }
-}
-
 /// A fence longer than any run of backticks inside.
 fn fenced(text: &str, language: &str) -> String {
     let mut longest = 0;
@@ -326,4 +314,16 @@ fn fenced(text: &str, language: &str) -> String {
     }
     let fence = "`".repeat((longest + 1).max(3));
     format!("{fence}{language}\n{}\n{fence}", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{code, listed};
+
+    #[test]
+    fn a_command_in_a_list_can_be_copied_and_one_in_a_table_breaks_no_column() {
+        let command = "kubectl logs p -c main | grep x";
+        assert_eq!(listed(command), command);
+        assert_eq!(code(command), "kubectl logs p -c main \\| grep x");
+    }
 }

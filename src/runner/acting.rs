@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 impl Worker {
     pub(super) async fn act(&self, action: &Action, attempt: u32) -> Result<(), StepError> {
-        let number = attempt.to_string();
+        let number = self.cluster.attempt_name(attempt);
         let filled = |text: &str| text.replace("{{attempt}}", &number);
         match action {
             Action::DeleteSensorPod => self.delete_sensor_pods(&DeleteParams::default()).await,
@@ -136,6 +136,7 @@ impl Worker {
         if let Some(metadata) = manifest.object.pointer_mut("/metadata") {
             as_ours_each_time(metadata);
         }
+        self.cluster.fit(&mut manifest.object);
         let workflow: DynamicObject =
             serde_json::from_value(manifest.object).map_err(environment)?;
         let api = self.workflows();

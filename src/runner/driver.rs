@@ -113,6 +113,7 @@ impl Driver {
         }
         let (mut state, effects) =
             State::resume(opened.checkpoint, &opened.entries, catalog.labs(), now);
+        state.set_tag(cluster.session_tag());
         state.note_found(found);
         match cluster.secret_values().await {
             Ok(values) => files.hide(values),

@@ -66,7 +66,10 @@ pub async fn run(
     manifest: &str,
     arguments: &[String],
 ) -> Result<Errand, ErrandError> {
-    let object = workflow(manifest, arguments)?;
+    let mut object = workflow(manifest, arguments)?;
+    cluster.fit(&mut object);
+    let object =
+        serde_json::from_value(object).map_err(|error| ErrandError::Manifest(error.to_string()))?;
     let api: Api<DynamicObject> = Api::namespaced_with(
         cluster.client().clone(),
         cluster.namespace(),
@@ -88,7 +91,7 @@ fn failed(action: &'static str) -> impl Fn(kube::Error) -> ErrandError {
     }
 }
 
-fn workflow(manifest: &str, arguments: &[String]) -> Result<DynamicObject, ErrandError> {
+fn workflow(manifest: &str, arguments: &[String]) -> Result<Value, ErrandError> {
     if arguments.iter().any(|argument| argument.contains("{{")) {
         return Err(ErrandError::Placeholder);
     }
@@ -103,7 +106,7 @@ fn workflow(manifest: &str, arguments: &[String]) -> Result<DynamicObject, Erran
     if let Some(metadata) = object.get_mut("metadata") {
         as_ours_each_time(metadata);
     }
-    serde_json::from_value(object).map_err(|error| bad(&error.to_string()))
+    Ok(object)
 }
 
 async fn ended(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, ErrandError> {
@@ -181,8 +184,8 @@ spec: {templates: [{name: main, container: {image: i, args: [a]}}]}
     fn an_errand_keeps_everything_but_its_arguments_and_has_a_name_of_its_own() {
         let arguments = ["ledger".to_owned(), "verify".to_owned()];
         let object = workflow(MANIFEST, &arguments).unwrap();
-        assert_eq!(object.metadata.generate_name.as_deref(), Some("reconcile-"));
-        let container = &object.data["spec"]["templates"][0]["container"];
+        assert_eq!(object["metadata"]["generateName"], "reconcile-");
+        let container = &object["spec"]["templates"][0]["container"];
         assert_eq!(container["args"], json!(["ledger", "verify"]));
         assert_eq!(container["image"], "i");
     }

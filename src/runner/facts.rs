@@ -1,6 +1,7 @@
 //! What was seen, as facts: one constructor a source, each with the command that shows it in the field.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::expected::Subscription;
 use super::matchers::LogEvent;
@@ -323,6 +324,25 @@ pub fn workflow_created(arrival: &Arrival, execution: &Execution, namespace: &st
     }
 }
 
+/// What a pod of a Workflow cannot get over by itself: nobody sees it in the Workflow's own message.
+#[must_use]
+pub fn stuck(workflow: &Value) -> Option<String> {
+    const SIGNS: [&str; 5] = [
+        "ImagePull",
+        "ErrImage",
+        "InvalidImageName",
+        "Unschedulable",
+        "CreateContainer",
+    ];
+    let nodes = workflow.pointer("/status/nodes")?.as_object()?;
+    nodes
+        .values()
+        .filter(|node| node["phase"] == "Pending")
+        .filter_map(|node| node["message"].as_str())
+        .find(|message| SIGNS.iter().any(|sign| message.contains(sign)))
+        .map(str::to_owned)
+}
+
 /// The phase of a Workflow.
 #[must_use]
 pub fn workflow_phase(arrival: &Arrival, execution: &Execution, namespace: &str) -> Fact {
@@ -580,4 +600,25 @@ pub fn is_expected(info: &ConsumerInfo, subscriptions: &[Subscription]) -> bool 
     subscriptions
         .iter()
         .any(|one| one.durable == info.durable && one.subject == info.filter_subject)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_that_waits_for_its_image_is_told_and_one_that_starts_is_not() {
+        let workflow = |phase: &str, message: &str| json!({"status": {"nodes": {"a": {"phase": phase, "message": message}}}});
+        let pull = "ImagePullBackOff: Back-off pulling image \"x\"";
+        assert_eq!(stuck(&workflow("Pending", pull)).as_deref(), Some(pull));
+        for (phase, message) in [
+            ("Pending", "PodInitializing"),
+            ("Succeeded", pull),
+            ("Pending", ""),
+        ] {
+            assert_eq!(stuck(&workflow(phase, message)), None, "{phase} {message}");
+        }
+        assert_eq!(stuck(&json!({})), None);
+    }
 }

@@ -199,7 +199,8 @@ struct Task {
     bus_read: bool,
     position: Position,
     consumers: BTreeMap<String, ConsumerInfo>,
-    phases: BTreeMap<String, String>,
+    /// Phase and message of each Workflow, as they were last written down.
+    phases: BTreeMap<String, (String, String)>,
     /// Workflows that ended and whose rows have not been read since: uid to arrival.
     ended: BTreeMap<String, String>,
     ledger_read: LedgerPosition,

@@ -48,9 +48,11 @@ impl Patience {
 
 impl Default for Patience {
     fn default() -> Self {
+        let Self { stuck, collect, .. } = Self::COMMAND;
         Self {
             gate: None,
-            ..Self::COMMAND
+            stuck,
+            collect,
         }
     }
 }

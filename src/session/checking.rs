@@ -2,6 +2,7 @@
 
 use super::message::{Effect, StepError};
 use super::state::{State, Step};
+use crate::cluster::attempt_name;
 use crate::evidence::journal::Judgement;
 use crate::evidence::{AccessExpectation, Occasion, OrderExpectation, Scope, stays_as_it_was};
 use crate::lab::{AccessCheck, Stage};
@@ -28,7 +29,7 @@ impl State {
                 .into_iter()
                 .map(|expectation| expectation.right)
                 .collect(),
-            orders: order_expectations(stage, self.run().map_or(0, |run| run.attempt)),
+            orders: self.order_expectations(stage, self.run().map_or(0, |run| run.attempt)),
         };
         self.work(Step::Reviewing);
         out.push(Effect::Checkpoint);
@@ -73,13 +74,16 @@ pub(super) fn access_expectations(stage: &Stage) -> Vec<AccessExpectation> {
     stage.access.iter().map(AccessCheck::expectation).collect()
 }
 
-/// What a stage expects of orders.
-pub(super) fn order_expectations(stage: &Stage, attempt: u32) -> Vec<OrderExpectation> {
-    stage
-        .orders
-        .iter()
-        .map(|check| check.expectation(attempt))
-        .collect()
+impl State {
+    /// What a stage expects of orders, under the names that this session gives them.
+    pub(super) fn order_expectations(&self, stage: &Stage, attempt: u32) -> Vec<OrderExpectation> {
+        let name = attempt_name(attempt, self.tag.as_deref());
+        stage
+            .orders
+            .iter()
+            .map(|check| check.expectation(&name))
+            .collect()
+    }
 }
 
 /// The gate opened although the stage says that it must fail.

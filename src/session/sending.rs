@@ -2,7 +2,7 @@
 //!
 //! A probe is sent once for its trace, after its intent, and when the fate of those before it is known.
 
-use super::checking::{access_expectations, order_expectations};
+use super::checking::access_expectations;
 use super::message::{Context, Effect, SendOutcome, StepError};
 use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
 use super::resume::NOT_SENT;
@@ -269,6 +269,19 @@ impl State {
         let (Some(stage), Some(run)) = (self.current_stage().cloned(), self.run().cloned()) else {
             return;
         };
+        if stage.observe && run.cut_off && !self.all_settled() {
+            self.phase = StagePhase::Unproven {
+                reasons: vec![OpenReason {
+                    probe: None,
+                    reason: "cut-off".to_owned(),
+                    text: "the program ended while these requests were under way: what became of them cannot be seen any more, send them again"
+                        .to_owned(),
+                    environment: false,
+                }],
+            };
+            out.push(Effect::Checkpoint);
+            return;
+        }
         if stage.observe {
             self.notice = self
                 .gate
@@ -296,7 +309,7 @@ impl State {
         judgements.extend(self.not_repeated(&stage, occasion));
         let rights = access_expectations(&stage);
         judgements.extend(judge_access(occasion, &rights, facts, not_looked));
-        let orders = order_expectations(&stage, run.attempt);
+        let orders = self.order_expectations(&stage, run.attempt);
         // `rows` of other requests, such as the learner's own, come after those of the stage.
         let under_way = rows
             .iter()

@@ -104,6 +104,8 @@ pub struct State {
     pub(super) finished: bool,
     /// Seeds of labs that are not there now, from the checkpoint.
     pub(super) seeds: BTreeMap<String, u32>,
+    /// What this session adds to the numbers of attempts in order ids; nothing where the cluster is its own.
+    pub(super) tag: Option<String>,
     pub(super) now: Timestamp,
 }
 
@@ -118,6 +120,11 @@ impl State {
         };
         state.note_position();
         state
+    }
+
+    /// Says what this session adds to the numbers of attempts in order ids, on a cluster that others use, too.
+    pub fn set_tag(&mut self, tag: Option<&str>) {
+        self.tag = tag.map(str::to_owned);
     }
 
     /// Takes one message, and answers what is to be done about it, in order.

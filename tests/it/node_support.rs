@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use eventlab::embedded::bus::{Access, Bus, BusConnector, BusError, ConnectBus};
 use eventlab::embedded::node::images::Services;
+use eventlab::embedded::node::logs::Logs;
 use eventlab::embedded::node::process::{Service, ServiceContext};
 use eventlab::embedded::node::streams::Streams;
 use eventlab::embedded::node::{BackOff, Node, NodeConfig, NodeHandle};
@@ -26,6 +27,8 @@ pub struct Cluster {
     pub lab: Lab,
     pub node: Option<NodeHandle>,
     pub state: tempfile::TempDir,
+    pub logs: Logs,
+    pub streams: Streams,
 }
 
 struct NoBus;
@@ -47,10 +50,13 @@ impl Cluster {
 
     /// With clients of this kind.
     pub async fn over(transport: Transport) -> Cluster {
+        let state = tempfile::tempdir().unwrap();
         let mut cluster = Cluster {
             lab: Lab::over(transport).await,
             node: None,
-            state: tempfile::tempdir().unwrap(),
+            logs: NodeConfig::logs_in(state.path()),
+            streams: Streams::new(NodeConfig::addresses_in(state.path())),
+            state,
         };
         cluster.start_node().await;
         cluster
@@ -61,9 +67,11 @@ impl Cluster {
         let server = Arc::clone(&self.lab.server);
         let logs = NodeConfig::logs_in(self.state.path());
         server.set_pod_logs(Arc::new(logs.clone()));
+        self.logs = logs.clone();
         let addresses = NodeConfig::addresses_in(self.state.path());
         let streams = Streams::new(addresses.clone());
         server.set_pod_streams(Arc::new(streams.clone()));
+        self.streams = streams.clone();
         let token = server.user_token("system:node:eventlab", &["system:nodes"]);
         let config = NodeConfig {
             state_dir: self.state.path().to_path_buf(),

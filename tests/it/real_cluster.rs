@@ -179,6 +179,8 @@ fn the_labs_ground_is_made_played_on_traced_and_taken_away() {
         let run = here.ends(0, &["run", "first-order"]);
         assert!(run.contains("first-order: proven"), "{run}");
     }
+    let rows = here.ends(0, &["ledger", "attempts", "--format", "json"]);
+    assert_eq!(points(&rows).len(), 2, "{rows}");
 
     let body = r#"{"kind":"order.created","orderId":"traced","amount":100}"#;
     let through = here.ends(0, &traced(&["--body", body, "--yes"]));
@@ -297,6 +299,29 @@ fn a_context_is_never_guessed() {
             text(&gone)
         );
     }
+}
+
+/// Every lab, over a kubeconfig alone: names carry the session's tag there, pods are asked for through the API.
+#[test]
+#[ignore = "minutes; .ci/run plays them"]
+fn every_lab_is_proven_on_a_cluster_of_another_process() {
+    let stranger = Stranger::start();
+    let here = Here::new(&stranger.kubeconfig());
+    let output = here.run(&["run"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let matrix = here.run(&["run", "matrix"]);
+    assert_eq!(matrix.status.code(), Some(0), "{}", text(&matrix));
+    // What the session left is read over the same context.
+    let shown = here.run(&["ledger", "attempts", "--format", "json"]);
+    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown));
+    let verified = here.run(&["ledger", "verify"]);
+    assert!(
+        !text(&verified).contains("no session runs"),
+        "{}",
+        text(&verified)
+    );
+    let clock = here.run(&["ledger", "clock", "--advance", "60"]);
+    assert_eq!(clock.status.code(), Some(0), "{}", text(&clock));
 }
 
 /// Waits as long as the program does, which is why it is not tried every time.

@@ -19,6 +19,8 @@ const KINDS: [(&str, &str); 6] = [
     ("workflowtemplates", WORKFLOWS_INSTALL),
     ("workflowtaskresults", WORKFLOWS_INSTALL),
 ];
+/// What the controller is called in its container's arguments: EventSources and Sensors run from the same image.
+const CONTROLLER_WORDS: [&str; 2] = ["controller", "controller-service"];
 /// Releases whose texts and behaviour the labs know.
 const EVENTS_KNOWN: [&str; 1] = ["1.9."];
 const WORKFLOWS_KNOWN: [&str; 3] = ["3.7.", "4.0.", "4.1."];
@@ -217,7 +219,9 @@ impl Controllers {
                 .find_map(|one| Controller::of(one, image, word))
         };
         Self {
-            events: first("argoproj/argo-events", Some("controller-service")),
+            events: CONTROLLER_WORDS
+                .iter()
+                .find_map(|word| first("argoproj/argo-events", Some(word))),
             workflows: first("argoproj/workflow-controller", None),
             unseen,
         }
@@ -258,7 +262,14 @@ impl Controllers {
         let shows = format!("{} get deployments -A -o wide | grep argo", patient.kubectl);
         match (controller, &self.unseen) {
             (Some(controller), _) => controller.point(name, known, patient, install),
-            (None, Some(reason)) => Point::unknown(name, reason.clone(), shows),
+            (None, _) if patient.node => Point::good(
+                name,
+                "no Deployment; `eventlab node` works there and stands for its controller",
+                format!("{} get node eventlab -o wide", patient.kubectl),
+            ),
+            (None, Some(reason)) => Point::unknown(name, reason.clone(), shows).mended_by(
+                "ask whoever runs the cluster whether its controller watches this namespace",
+            ),
             (None, None) => {
                 Point::missing(name, "no Deployment runs its controller", shows).mended_by(install)
             }
@@ -298,11 +309,15 @@ fn instance_id(patient: &Patient<'_>, settings: Option<&ConfigMap>) -> Point {
         patient.kubectl
     );
     let Some(settings) = settings else {
+        if patient.node {
+            return Point::good(name, "`eventlab node` takes every Workflow", shows);
+        }
         return Point::unknown(
             name,
             "the workflow controller's settings could not be read",
             shows,
-        );
+        )
+        .mended_by("read its ConfigMap yourself: a key instanceID there would make it leave the labs' Workflows alone");
     };
     match setting(settings, "instanceID") {
         Some(Value::String(id)) if !id.is_empty() => Point::missing(
@@ -508,7 +523,7 @@ mod tests {
     #[test]
     fn sensors_and_event_sources_are_no_controllers() {
         let image = "quay.io/argoproj/argo-events:v1.9.11@sha256:abc";
-        let word = Some("controller-service");
+        let word = Some("controller");
         assert_eq!(
             Controller::of(
                 &deployment(image, &[], &["sensor-service"], 1),
@@ -518,7 +533,7 @@ mod tests {
             None
         );
         let found = Controller::of(
-            &deployment(image, &[], &["controller-service"], 1),
+            &deployment(image, &[], &["controller"], 1),
             "argoproj/argo-events",
             word,
         )

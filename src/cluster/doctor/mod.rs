@@ -35,7 +35,7 @@ pub struct Point {
     pub verdict: Verdict,
     /// What was seen, or why nothing was.
     pub found: String,
-    /// The command that mends it, where one does.
+    /// The command that mends it; only what is good needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
     /// The command that shows the same.
@@ -71,7 +71,11 @@ impl Point {
     }
 
     fn unknown(name: &'static str, why: impl Into<String>, shows: impl Into<String>) -> Self {
-        Self::new(name, Verdict::Unknown, why, shows)
+        let shows = shows.into();
+        let mend = format!(
+            "look yourself (`{shows}`), or ask whoever runs the cluster for the right to look"
+        );
+        Self::new(name, Verdict::Unknown, why, shows).mended_by(mend)
     }
 
     fn mended_by(mut self, command: impl Into<String>) -> Self {
@@ -95,6 +99,8 @@ struct Patient<'a> {
     kubectl: String,
     /// The cluster is eventlab's own, whose controllers have no Deployments.
     embedded: bool,
+    /// `eventlab node` works on the cluster: its controllers have no Deployments, and it makes volumes.
+    node: bool,
 }
 
 impl Patient<'_> {
@@ -109,10 +115,7 @@ impl Patient<'_> {
 
     /// What `eventlab` has to be told to mend something here.
     fn eventlab(&self, command: &str) -> String {
-        format!(
-            "eventlab --context {} {command}",
-            quoted(&self.context.name)
-        )
+        format!("eventlab {} {command}", self.context.options())
     }
 }
 
@@ -126,8 +129,9 @@ pub async fn examine(
     let mut patient = Patient {
         context,
         cluster,
-        kubectl: format!("kubectl --context {}", quoted(&context.name)),
+        kubectl: format!("kubectl {}", context.options()),
         embedded: false,
+        node: false,
     };
     let (points, version) = server::points(&patient).await;
     points.into_iter().for_each(&mut *tell);
@@ -135,6 +139,7 @@ pub async fn examine(
         return false;
     };
     patient.embedded = version.contains("+eventlab");
+    patient.node = !patient.embedded && server::has_our_node(&patient).await;
     rights::points(&patient)
         .await
         .into_iter()
@@ -152,7 +157,8 @@ pub async fn examine(
     true
 }
 
-fn quoted(text: &str) -> String {
+/// A word for a shell.
+pub(super) fn quoted(text: &str) -> String {
     let plain = text
         .chars()
         .all(|one| one.is_ascii_alphanumeric() || "-_./@:".contains(one));
@@ -163,12 +169,15 @@ fn quoted(text: &str) -> String {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 /// Why something could not be looked at, in one line.
 fn why(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => {
             format!("you may not look: {}", status.message)
         }
-        error => format!("could not look: {error}"),
+        error => format!("could not look: {}", crate::cluster::told(error)),
     }
 }

@@ -79,12 +79,13 @@ const USES: [Use; 6] = [
         name: "rights: review",
         without: "the lab `rbac` cannot check what its service accounts may do",
         verdict: Verdict::Warn,
-        rights: &[("create", "authorization.k8s.io", "subjectaccessreviews")],
+        rights: &[(
+            "create",
+            "authorization.k8s.io",
+            "localsubjectaccessreviews",
+        )],
     },
 ];
-
-/// Kinds without a namespace.
-const CLUSTER_WIDE: [&str; 2] = ["subjectaccessreviews", "namespaces"];
 
 pub(super) async fn points(patient: &Patient<'_>) -> Vec<Point> {
     let mut points = Vec::new();
@@ -111,14 +112,24 @@ async fn point(patient: &Patient<'_>, one: &Use) -> Point {
         }
         answers.extend(futures::future::join_all(reviews).await);
     }
-    let mut lacking = Vec::new();
+    let mut verbs_lacking: Vec<(String, Vec<&str>)> = Vec::new();
     for (right, answer) in asked.iter().zip(answers) {
         match answer {
             Ok(true) => {}
-            Ok(false) => lacking.push(format!("{} {}", right.0, in_group(right))),
+            Ok(false) => {
+                let resource = in_group(right);
+                match verbs_lacking.last_mut() {
+                    Some((last, verbs)) if *last == resource => verbs.push(right.0),
+                    _ => verbs_lacking.push((resource, vec![right.0])),
+                }
+            }
             Err(error) => return Point::unknown(one.name, why(&error), shows),
         }
     }
+    let lacking: Vec<String> = verbs_lacking
+        .iter()
+        .map(|(resource, verbs)| format!("{resource} ({})", verbs.join(" ")))
+        .collect();
     if lacking.is_empty() {
         return Point::good(one.name, format!("all {} are there", asked.len()), shows);
     }
@@ -147,7 +158,6 @@ async fn allowed(
         Some((kind, part)) => (kind, Some(part.to_owned())),
         None => (resource, None),
     };
-    let namespace = (!CLUSTER_WIDE.contains(&kind)).then(|| patient.namespace().to_owned());
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(ResourceAttributes {
@@ -155,7 +165,7 @@ async fn allowed(
                 group: Some(group.to_owned()),
                 resource: Some(kind.to_owned()),
                 subresource: part,
-                namespace,
+                namespace: Some(patient.namespace().to_owned()),
                 ..ResourceAttributes::default()
             }),
             ..SelfSubjectAccessReviewSpec::default()

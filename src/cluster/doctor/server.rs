@@ -3,12 +3,13 @@
 use http::Request;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Node, NodeCondition};
 use kube::Api;
 use kube::api::PostParams;
 use kube::client::Body;
 
 use super::{Patient, Point, why};
+use crate::embedded::node::NODE_NAME;
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
 
 /// The oldest minor version of Kubernetes that Argo's own tests still cover.
@@ -41,7 +42,14 @@ pub(super) async fn points(patient: &Patient<'_>) -> (Vec<Point>, Option<String>
             "server",
             format!("{found}; Argo's present releases are tested from 1.{OLDEST_MINOR} on"),
             shows,
-        ),
+        )
+        .mended_by("use a newer cluster: kind create cluster --name lab"),
+        None => Point::unknown(
+            "server",
+            format!("{found}; its version has no number"),
+            shows,
+        )
+        .mended_by(format!("{} get --raw /version", patient.kubectl)),
         _ => Point::good("server", found, shows),
     };
     let points = vec![
@@ -52,6 +60,20 @@ pub(super) async fn points(patient: &Patient<'_>) -> (Vec<Point>, Option<String>
         namespace(patient).await,
     ];
     (points, Some(info.git_version))
+}
+
+/// Whether `eventlab node` works on the cluster.
+pub(super) async fn has_our_node(patient: &Patient<'_>) -> bool {
+    let api: Api<Node> = Api::all(patient.context.client.clone());
+    let Ok(Some(node)) = api.get_opt(NODE_NAME).await else {
+        return false;
+    };
+    let status = node.status.unwrap_or_default();
+    let ours = status
+        .node_info
+        .is_some_and(|info| info.kubelet_version.contains("+eventlab"));
+    let ready = |one: &NodeCondition| one.type_ == "Ready" && one.status == "True";
+    ours && status.conditions.iter().flatten().any(ready)
 }
 
 fn production(patient: &Patient<'_>) -> Point {
@@ -83,7 +105,9 @@ async fn who(patient: &Patient<'_>) -> Point {
                 .unwrap_or_else(|| "nobody".to_owned());
             Point::good("identity", format!("you are {name}"), shows)
         }
-        Err(error) => Point::unknown("identity", why(&error), shows),
+        // Servers before 1.28 have no such review.
+        Err(error) => Point::unknown("identity", why(&error), shows)
+            .mended_by(format!("{} auth can-i --list", patient.kubectl)),
     }
 }
 
@@ -94,7 +118,8 @@ async fn clock(patient: &Patient<'_>) -> Point {
     );
     let (before, date) = (Timestamp::now(), date_of_server(patient).await);
     let Some(date) = date else {
-        return Point::unknown("clocks", "the API server does not tell its time", shows);
+        return Point::unknown("clocks", "the API server does not tell its time", shows)
+            .mended_by("compare by hand: `date -u` here and on the cluster's nodes");
     };
     // The header has whole seconds, and the answer took a while.
     let skew = date.as_second() - before.as_second();
@@ -127,15 +152,17 @@ async fn namespace(patient: &Patient<'_>) -> Point {
     let api: Api<Namespace> = Api::all(patient.context.client.clone());
     let prepare = patient.eventlab("cluster prepare");
     match api.get_opt(name).await {
-        Err(error) => Point::unknown("namespace", why(&error), shows),
+        Err(error) => Point::unknown("namespace", why(&error), shows).mended_by(format!(
+            "ask whoever runs the cluster for `get` on namespace {name}"
+        )),
         Ok(None) => {
             Point::missing("namespace", format!("{name} is not there"), shows).mended_by(prepare)
         }
-        Ok(Some(namespace)) => judge_namespace(&namespace, name, shows),
+        Ok(Some(namespace)) => judge_namespace(&namespace, name, &patient.kubectl, shows),
     }
 }
 
-fn judge_namespace(namespace: &Namespace, name: &str, shows: String) -> Point {
+fn judge_namespace(namespace: &Namespace, name: &str, kubectl: &str, shows: String) -> Point {
     let labels = namespace.metadata.labels.clone().unwrap_or_default();
     if labels.get(MANAGED_BY_LABEL).map(String::as_str) != Some(MANAGED_BY) {
         return Point::missing(
@@ -143,11 +170,13 @@ fn judge_namespace(namespace: &Namespace, name: &str, shows: String) -> Point {
             format!("{name} is there and is not eventlab's: it lacks the label {MANAGED_BY_LABEL}={MANAGED_BY}"),
             shows,
         )
-        .mended_by("rename or delete the other namespace; eventlab leaves it alone");
+        .mended_by(format!(
+            "if nothing in it is needed: {kubectl} delete namespace {name}; to keep what is there and share it: {kubectl} label namespace {name} {MANAGED_BY_LABEL}={MANAGED_BY}"
+        ));
     }
     if namespace.metadata.deletion_timestamp.is_some() {
         return Point::missing("namespace", format!("{name} is being deleted"), shows).mended_by(
-            format!("wait until it is gone: kubectl wait --for=delete namespace/{name}"),
+            format!("{kubectl} wait --for=delete namespace/{name} --timeout 120s"),
         );
     }
     match labels
@@ -160,7 +189,7 @@ fn judge_namespace(namespace: &Namespace, name: &str, shows: String) -> Point {
             shows,
         )
         .mended_by(format!(
-            "kubectl label namespace {name} pod-security.kubernetes.io/enforce=baseline --overwrite"
+            "{kubectl} label namespace {name} pod-security.kubernetes.io/enforce=baseline --overwrite"
         )),
         _ => Point::good("namespace", format!("{name} is eventlab's"), shows),
     }

@@ -10,6 +10,8 @@ use super::{Patient, Point, why};
 /// The ledger's claim.
 const CLAIM: &str = "order-ledger";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// Makes volumes of a node's own disk; what kind brings along.
+const PROVISIONER: &str = "https://raw.githubusercontent.com/rancher/local-path-provisioner/v0.0.31/deploy/local-path-storage.yaml";
 /// Parts of provisioners' names whose volumes are network file systems: their locks do not hold for SQLite.
 const NETWORK: [&str; 8] = [
     "nfs",
@@ -43,18 +45,29 @@ async fn class(patient: &Patient<'_>) -> Point {
     let default = classes
         .iter()
         .find(|class| class.annotations().get(DEFAULT_CLASS).map(String::as_str) == Some("true"));
+    if default.is_none() && patient.node {
+        return Point::good(
+            "storage class",
+            "none is the default; `eventlab node` makes volumes for claims without a class",
+            shows,
+        );
+    }
     let Some(class) = default else {
         let found = match classes.first() {
             None => "there is none: the ledger's claim will wait for ever".to_owned(),
             Some(first) => format!("none is the default (there is {})", first.name_any()),
         };
-        let name = classes
-            .first()
-            .map_or("NAME".to_owned(), |first| first.name_any());
-        return Point::missing("storage class", found, shows).mended_by(format!(
-            "{} annotate storageclass {name} {DEFAULT_CLASS}=true",
-            patient.kubectl
-        ));
+        let (kubectl, mark) = (&patient.kubectl, format!("{DEFAULT_CLASS}=true"));
+        let mend = match classes.first() {
+            None => format!(
+                "{kubectl} apply -f {PROVISIONER}; {kubectl} annotate storageclass local-path {mark}"
+            ),
+            Some(first) => format!(
+                "{kubectl} annotate storageclass {} {mark}",
+                first.name_any()
+            ),
+        };
+        return Point::missing("storage class", found, shows).mended_by(mend);
     };
     let (name, provisioner) = (class.name_any(), class.provisioner.as_str());
     if is_network(provisioner) {
@@ -63,7 +76,10 @@ async fn class(patient: &Patient<'_>) -> Point {
             format!("the default {name} ({provisioner}) is a network file system: SQLite's locks do not hold on it"),
             shows,
         )
-        .mended_by("make a class with block or local volumes the default");
+        .mended_by(format!(
+            "make a class with block or local volumes the default: {kubectl} annotate storageclass {name} {DEFAULT_CLASS}-; {kubectl} annotate storageclass OTHER {DEFAULT_CLASS}=true",
+            kubectl = patient.kubectl
+        ));
     }
     Point::good(
         "storage class",
@@ -115,7 +131,11 @@ async fn claim(patient: &Patient<'_>) -> Point {
             "it may be mounted on several nodes at once, which SQLite's WAL does not bear",
             shows,
         )
-        .mended_by("use ReadWriteOnce, or ReadWriteOncePod");
+        .mended_by(format!(
+            "{} (the whole namespace); {}",
+            patient.eventlab("cluster remove"),
+            patient.eventlab("cluster prepare")
+        ));
     }
     match claim.status.and_then(|status| status.phase).as_deref() {
         Some("Bound") => Point::good("ledger volume", "the claim is bound", shows),
@@ -133,7 +153,11 @@ async fn claim(patient: &Patient<'_>) -> Point {
                 phase.unwrap_or("new")
             ),
             shows,
-        ),
+        )
+        .mended_by(format!(
+            "{} get pods -l app=order-ledger (the pod that is to use it), and events of the claim",
+            patient.kubectl_here()
+        )),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The loopback listener that `kubectl` reaches: TLS and HTTP/1.1 around any tower service.
 //!
-//! From above: [`Listener::bind`], write the kubeconfig for [`Listener::port`], then spawn [`Listener::serve`].
+//! From above: [`Listener::bind`], write the kubeconfig for [`Listener::port`], then spawn [`Listener::serve`]. A node's own
+//! port is a listener, too: [`Listener::at`].
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,6 +16,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -61,6 +64,11 @@ impl Default for Limits {
 pub enum ListenError {
     #[error("port {0} on 127.0.0.1 is taken; stop what listens there, or choose another port")]
     Taken(u16),
+    #[error("cannot listen on {address}: {source}; choose another address")]
+    At {
+        address: SocketAddr,
+        source: io::Error,
+    },
     #[error("cannot listen on 127.0.0.1:{port}: {source}")]
     Bind { port: u16, source: io::Error },
     #[error("cannot remember the API's port in {path}: {source}; is the state directory writable?")]
@@ -68,6 +76,10 @@ pub enum ListenError {
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
+
+/// Put into a request by its listener: the certificate that the client showed, which the listener's authorities signed.
+#[derive(Clone, Debug)]
+pub struct Peer(pub Option<CertificateDer<'static>>);
 
 /// A bound port that is not served yet.
 pub struct Listener {
@@ -112,6 +124,26 @@ impl Listener {
             socket,
             port,
             acceptor,
+            limits,
+        })
+    }
+
+    /// Binds an address of the caller's choice, with TLS of the caller's choice.
+    ///
+    /// # Errors
+    /// The address is taken or not allowed.
+    pub async fn at(
+        address: SocketAddr,
+        config: Arc<ServerConfig>,
+        limits: Limits,
+    ) -> Result<Listener, ListenError> {
+        let failed = |source| ListenError::At { address, source };
+        let socket = TcpListener::bind(address).await.map_err(failed)?;
+        let port = socket.local_addr().map_err(failed)?.port();
+        Ok(Listener {
+            socket,
+            port,
+            acceptor: TlsAcceptor::from(config),
             limits,
         })
     }
@@ -252,8 +284,11 @@ impl Connection {
             },
         };
         let stop = Stop(self.stop.clone());
+        let shown = stream.get_ref().1.peer_certificates();
+        let peer = Peer(shown.and_then(<[_]>::first).cloned());
         let service = service.map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(stop.clone());
+            request.extensions_mut().insert(peer.clone());
             request
         });
         let connection = http1::Builder::new()

@@ -92,7 +92,15 @@ pub async fn answer(
         container,
         options,
     };
-    let container = request.container.clone();
+    read(request, logs).await
+}
+
+/// Answers with the log of a container that is known.
+///
+/// # Errors
+/// As [`answer`].
+pub async fn read(request: LogRequest, logs: &dyn PodLogs) -> Result<Response, Box<Status>> {
+    let (name, container) = (request.pod.clone(), request.container.clone());
     match logs.open(request).await {
         Ok(stream) => Ok(plain_text(Body::from_stream(stream))),
         Err(error) => Err(refusal(&error, &name, &container)),

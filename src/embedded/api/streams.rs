@@ -14,22 +14,27 @@ mod tunnel;
 mod upgrade;
 
 use std::io;
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use futures::future::BoxFuture;
+use http::HeaderMap;
+use hyper::upgrade::OnUpgrade;
 use serde_json::Value;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use self::upgrade::{Framing, Handshake};
 use super::handlers::{Answer, Call, value_of};
 use super::logs::choose_container;
 use super::status::Failure;
 
-pub(super) use self::upgrade::{Stop, is_upgrade};
+pub use self::upgrade::Stop;
+pub(super) use self::upgrade::is_upgrade;
 
 /// Exec, attach and port-forward sessions that may be open at once.
-pub(super) const MAX_SESSIONS: usize = 512;
+pub const MAX_SESSIONS: usize = 512;
 /// Ports of one session in the channel framing: each has two channels, and a channel's number is one byte.
 const MAX_PORTS: usize = 64;
 
@@ -74,11 +79,34 @@ type Output = Result<mpsc::Receiver<ExecOutput>, String>;
 
 /// What the client of a command wants to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Wanted {
-    stdin: bool,
-    stdout: bool,
-    stderr: bool,
-    tty: bool,
+pub struct Wanted {
+    pub stdin: bool,
+    pub stdout: bool,
+    pub stderr: bool,
+    pub tty: bool,
+}
+
+/// A request that asks to become a stream, as its listener handed it over.
+#[derive(Debug)]
+pub struct Upgrading<'a> {
+    pub headers: &'a HeaderMap,
+    /// The connection itself; `None` when it cannot be upgraded.
+    pub upgrade: Option<OnUpgrade>,
+    /// Ends the stream.
+    pub stop: CancellationToken,
+    /// Places for streams that may be open at once.
+    pub sessions: &'a Arc<Semaphore>,
+}
+
+impl<'a> Upgrading<'a> {
+    fn of(call: &'a Call) -> Self {
+        Self {
+            headers: &call.headers,
+            upgrade: call.take_upgrade(),
+            stop: call.stop.clone(),
+            sessions: call.api.sessions(),
+        }
+    }
 }
 
 impl Wanted {
@@ -123,8 +151,20 @@ pub(super) fn exec(call: &Call) -> Answer {
         container,
         command,
     };
-    let node = node(call)?;
-    speak(call, wanted, async move { node.exec(request).await })
+    serve_exec(Upgrading::of(call), node(call)?, request, wanted)
+}
+
+/// Runs a command that was checked before, and carries what it says to the client.
+///
+/// # Errors
+/// The connection cannot be upgraded.
+pub fn serve_exec(
+    upgrading: Upgrading<'_>,
+    node: Arc<dyn PodStreams>,
+    request: ExecRequest,
+    wanted: Wanted,
+) -> Answer {
+    speak(upgrading, wanted, async move { node.exec(request).await })
 }
 
 /// Shows what a container that runs says from now on, until it ends.
@@ -140,18 +180,18 @@ pub(super) fn attach(call: &Call) -> Answer {
     let target = target(&pod)?;
     let logs = call.api.pod_logs().ok_or_else(no_node)?;
     let running = attach::runs(&pod, &container);
-    speak(call, wanted, async move {
+    speak(Upgrading::of(call), wanted, async move {
         attach::output(&*logs, target, container, running).await
     })
 }
 
 /// Upgrades the connection and carries a command's output over it.
 fn speak(
-    call: &Call,
+    upgrading: Upgrading<'_>,
     wanted: Wanted,
     started: impl Future<Output = Output> + Send + 'static,
 ) -> Answer {
-    let handshake = Handshake::of(call, &[Framing::V5, Framing::V4], upgrade::SPDY_EXEC)?;
+    let handshake = Handshake::of(upgrading, &[Framing::V5, Framing::V4], upgrade::SPDY_EXEC)?;
     Ok(handshake.go(move |connection| async move {
         match connection {
             upgrade::Connection::Channels(socket) => exec::serve(socket, started, wanted).await,
@@ -167,10 +207,22 @@ fn speak(
 pub(super) fn forward(call: &Call) -> Answer {
     let pod = value_of(&*call.current()?)?;
     let target = target(&pod)?;
-    let ports = ports(call)?;
-    let node = node(call)?;
+    let ports = ports(call.query.all("ports"))?;
+    serve_forward(Upgrading::of(call), node(call)?, target, ports)
+}
+
+/// Connects the client with ports of a pod that is known to be there.
+///
+/// # Errors
+/// The connection cannot be upgraded, or names no port where it must.
+pub fn serve_forward(
+    upgrading: Upgrading<'_>,
+    node: Arc<dyn PodStreams>,
+    target: PodTarget,
+    ports: Vec<u16>,
+) -> Answer {
     let framings = [Framing::SpdyTunnel, Framing::V5, Framing::V4];
-    let handshake = Handshake::of(call, &framings, upgrade::SPDY_FORWARD)?;
+    let handshake = Handshake::of(upgrading, &framings, upgrade::SPDY_FORWARD)?;
     if handshake.is_channels() && ports.is_empty() {
         return Err(Failure::bad_request(
             "query parameter \"ports\" is required: the ports of the pod, as in ports=8080",
@@ -186,7 +238,7 @@ pub(super) fn forward(call: &Call) -> Answer {
     }))
 }
 
-fn node(call: &Call) -> Result<std::sync::Arc<dyn PodStreams>, Failure> {
+fn node(call: &Call) -> Result<Arc<dyn PodStreams>, Failure> {
     call.api.pod_streams().ok_or_else(no_node)
 }
 
@@ -215,9 +267,13 @@ fn target(pod: &Value) -> Result<PodTarget, Failure> {
     Ok(target)
 }
 
-fn ports(call: &Call) -> Result<Vec<u16>, Failure> {
+/// Ports from query parameters, each a port or several with commas between them.
+///
+/// # Errors
+/// Something is no port, or there are too many.
+pub fn ports<'a>(parameters: impl Iterator<Item = &'a str>) -> Result<Vec<u16>, Failure> {
     let mut ports = Vec::new();
-    for word in call.query.all("ports").flat_map(|list| list.split(',')) {
+    for word in parameters.flat_map(|list| list.split(',')) {
         match word.parse::<u16>() {
             Ok(port) if port != 0 && ports.len() < MAX_PORTS => ports.push(port),
             Ok(_) if ports.len() >= MAX_PORTS => {

@@ -20,6 +20,8 @@ use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::private_file;
@@ -160,11 +162,34 @@ impl ServingIdentity {
     /// # Errors
     /// Certificate and key do not fit together.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        self.config(WebPkiClientVerifier::no_client_auth())
+    }
+
+    /// As [`ServingIdentity::server_config`]; a client may show a certificate, and one that these authorities (PEM) did
+    /// not sign is turned away.
+    ///
+    /// # Errors
+    /// No authority can be read.
+    pub fn server_config_for(&self, authorities: &str) -> Result<Arc<ServerConfig>, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(authorities.as_bytes()).flatten() {
+            roots
+                .add(certificate)
+                .map_err(|error| TlsError::Use(error.to_string()))?;
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| TlsError::Use(error.to_string()))?;
+        self.config(verifier)
+    }
+
+    fn config(&self, clients: Arc<dyn ClientCertVerifier>) -> Result<Arc<ServerConfig>, TlsError> {
         let unusable = |error: rustls::Error| TlsError::Use(error.to_string());
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(unusable)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_single_cert(vec![self.server.clone()], self.key.clone_key())
             .map_err(unusable)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];

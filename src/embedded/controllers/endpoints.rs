@@ -31,13 +31,20 @@ const MANAGED_BY: (&str, &str) = (
 
 struct EndpointsController {
     client: Client,
+    /// In Kubernetes each kind of endpoints has a controller with an account of its own.
+    slice_client: Client,
     services: Informer<Service>,
     pods: Informer<Pod>,
     slices: Informer<EndpointSlice>,
 }
 
 /// Starts the controller.
-pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationToken) {
+pub(super) fn start(
+    client: &Client,
+    slice_client: &Client,
+    tasks: &mut Tasks,
+    cancel: &CancellationToken,
+) {
     let queue = Arc::new(WorkQueue::new());
     let services = {
         let queue = Arc::clone(&queue);
@@ -53,7 +60,7 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
             .on_change(move |change| enqueue_services(change, &services, &queue))
             .start(tasks, cancel)
     };
-    let slices = Source::new(Api::all(client.clone()))
+    let slices = Source::new(Api::all(slice_client.clone()))
         .indexed(|slice: &EndpointSlice| slice_index(slice).into_iter().collect())
         .start(tasks, cancel);
     let synced = {
@@ -62,6 +69,7 @@ pub(super) fn start(client: &Client, tasks: &mut Tasks, cancel: &CancellationTok
     };
     let controller = Arc::new(EndpointsController {
         client: client.clone(),
+        slice_client: slice_client.clone(),
         services,
         pods,
         slices,
@@ -183,7 +191,7 @@ impl EndpointsController {
 
     async fn write_slice(&self, service: &Service, pods: &[Arc<Pod>]) -> Result<()> {
         let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
-        let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &namespace);
+        let api: Api<EndpointSlice> = Api::namespaced(self.slice_client.clone(), &namespace);
         let wanted = slice(service, pods);
         let failed = |action: &str| {
             ReconcileError::api(format!(

@@ -31,18 +31,20 @@ pub enum Identity {
     Deployment,
     ReplicaSet,
     Endpoint,
+    EndpointSlice,
     GarbageCollector,
 }
 
 impl Identity {
     /// Every identity that [`start`] asks for.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ArgoEvents,
         Self::ArgoWorkflows,
         Self::Scheduler,
         Self::Deployment,
         Self::ReplicaSet,
         Self::Endpoint,
+        Self::EndpointSlice,
         Self::GarbageCollector,
     ];
 
@@ -56,6 +58,7 @@ impl Identity {
             Self::Deployment => "system:serviceaccount:kube-system:deployment-controller",
             Self::ReplicaSet => "system:serviceaccount:kube-system:replicaset-controller",
             Self::Endpoint => "system:serviceaccount:kube-system:endpoint-controller",
+            Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
             Self::GarbageCollector => "system:serviceaccount:kube-system:generic-garbage-collector",
         }
     }
@@ -70,6 +73,7 @@ pub struct ControllerClients {
     pub deployment: Client,
     pub replica_set: Client,
     pub endpoint: Client,
+    pub endpoint_slice: Client,
     pub garbage_collector: Client,
 }
 
@@ -83,9 +87,31 @@ impl ControllerClients {
             deployment: client(Identity::Deployment),
             replica_set: client(Identity::ReplicaSet),
             endpoint: client(Identity::Endpoint),
+            endpoint_slice: client(Identity::EndpointSlice),
             garbage_collector: client(Identity::GarbageCollector),
         }
     }
+}
+
+/// Which controllers work: elsewhere somebody else's may be at it already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// What kube-controller-manager does: Deployments, ReplicaSets, endpoints, garbage.
+    pub core: bool,
+    pub scheduler: bool,
+    /// EventBus, EventSource and Sensor.
+    pub argo_events: bool,
+    pub argo_workflows: bool,
+}
+
+impl Parts {
+    /// Every controller.
+    pub const ALL: Self = Self {
+        core: true,
+        scheduler: true,
+        argo_events: true,
+        argo_workflows: true,
+    };
 }
 
 /// The running controllers. Dropping it ends them without waiting.
@@ -113,13 +139,45 @@ pub fn start_with(
     settings: &Settings,
     cancel: CancellationToken,
 ) -> ControllerHandle {
+    run(clients, settings, Parts::ALL, cancel)
+}
+
+/// Starts some of the controllers with the default [`Settings`], until `cancel`. Must be called within a tokio runtime.
+#[must_use]
+pub fn start_parts(
+    clients: ControllerClients,
+    parts: Parts,
+    cancel: CancellationToken,
+) -> ControllerHandle {
+    run(clients, &Settings::default(), parts, cancel)
+}
+
+fn run(
+    clients: ControllerClients,
+    settings: &Settings,
+    parts: Parts,
+    cancel: CancellationToken,
+) -> ControllerHandle {
     let mut tasks = Tasks::default();
-    scheduler::start(&clients.scheduler, &mut tasks, &cancel);
-    replicaset::start(&clients.replica_set, &mut tasks, &cancel);
-    deployment::start(&clients.deployment, &mut tasks, &cancel);
-    endpoints::start(&clients.endpoint, &mut tasks, &cancel);
-    argo_events::start(&clients.argo_events, &mut tasks, &cancel);
-    workflow::start(&clients.argo_workflows, settings, &mut tasks, &cancel);
-    garbage::start(&clients.garbage_collector, &mut tasks, &cancel);
+    if parts.scheduler {
+        scheduler::start(&clients.scheduler, &mut tasks, &cancel);
+    }
+    if parts.core {
+        replicaset::start(&clients.replica_set, &mut tasks, &cancel);
+        deployment::start(&clients.deployment, &mut tasks, &cancel);
+        endpoints::start(
+            &clients.endpoint,
+            &clients.endpoint_slice,
+            &mut tasks,
+            &cancel,
+        );
+        garbage::start(&clients.garbage_collector, &mut tasks, &cancel);
+    }
+    if parts.argo_events {
+        argo_events::start(&clients.argo_events, &mut tasks, &cancel);
+    }
+    if parts.argo_workflows {
+        workflow::start(&clients.argo_workflows, settings, &mut tasks, &cancel);
+    }
     ControllerHandle { tasks }
 }

@@ -64,8 +64,13 @@ fn every_fate_is_proven_by_its_story_and_refuted_by_every_other() {
         for expected in fates() {
             let (world, facts) = world(&[(truth.clone(), expected.clone())]);
             let verdict = &judged(&world, &facts)[0].verdict;
+            // What is stored after the subscription was not early; who sent it could not know.
+            let late = expected.stops_at() == Some(Layer::Ready)
+                && !matches!(truth.stops_at(), Some(Layer::Intake | Layer::Bus));
             let want = if truth == expected {
                 Outcome::Proven
+            } else if late {
+                Outcome::Unproven
             } else {
                 Outcome::Refuted
             };
@@ -356,4 +361,19 @@ proptest! {
             .collect();
         prop_assert_eq!(judged(&world_now, &facts), judged(&world_now, &both));
     }
+}
+
+#[test]
+fn an_order_that_was_meant_to_be_early_and_was_not_is_nobodys_fault() {
+    let early = stopped(Layer::Ready, Reason::NotSubscribed);
+    let (requests, facts) = world(&[(Fate::Applied, early.clone())]);
+    let late = &judged(&requests, &facts)[0].verdict;
+    assert_eq!(late.outcome, Outcome::Unproven, "{late:?}");
+    let because = late.because.as_deref().unwrap_or_default();
+    assert!(because.contains("not early"), "{late:?}");
+    let (requests, facts) = world(&[(early.clone(), early)]);
+    assert_eq!(
+        judged(&requests, &facts)[0].verdict.outcome,
+        Outcome::Proven
+    );
 }

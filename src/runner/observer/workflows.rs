@@ -38,16 +38,20 @@ impl Task {
             name,
             uid: uid.clone(),
             phase: text("/status/phase"),
-            message: text("/status/message"),
+            message: match text("/status/message") {
+                none if none.is_empty() => facts::stuck(&workflow.data).unwrap_or_default(),
+                message => message,
+            },
         };
         let namespace = self.cluster.namespace().to_owned();
         self.executions.insert(uid.clone(), arrival.place.clone());
         let mut new = Vec::new();
-        let before = self.phases.insert(uid.clone(), execution.phase.clone());
+        let standing = (execution.phase.clone(), execution.message.clone());
+        let before = self.phases.insert(uid.clone(), standing.clone());
         if before.is_none() {
             new.push(facts::workflow_created(&arrival, &execution, &namespace));
         }
-        if !execution.phase.is_empty() && before.as_ref() != Some(&execution.phase) {
+        if !execution.phase.is_empty() && before.as_ref() != Some(&standing) {
             new.push(facts::workflow_phase(&arrival, &execution, &namespace));
             if matches!(execution.phase.as_str(), "Succeeded" | "Failed" | "Error") {
                 self.ended.insert(uid, arrival.id.clone());

@@ -64,6 +64,9 @@ impl Search {
     pub fn findings(&self, pipeline: &Pipeline) -> Vec<Finding> {
         let mut findings = Vec::new();
         findings.extend(self.intake());
+        if matches!(self.answer, Some(Err(SendError::NotSent(_)))) {
+            return findings;
+        }
         findings.push(self.bus(pipeline));
         findings.push(self.consumer(pipeline));
         findings.push(self.filter(pipeline));
@@ -95,9 +98,12 @@ impl Search {
                     command,
                 )
             }
-            Err(error @ SendError::NotSent(_)) => {
-                Finding::new("intake", Standing::Stopped, error.to_string(), command)
-            }
+            // Nobody has seen it: nothing can have dropped it.
+            Err(error @ SendError::NotSent(_)) => Finding::unproven(
+                "intake",
+                error.to_string(),
+                "sending it once the webhook can be reached: nothing has left this machine",
+            ),
             Err(error @ SendError::AnswerLost(_)) => Finding::unproven(
                 "intake",
                 error.to_string(),
@@ -120,13 +126,21 @@ impl Search {
         }
         let answered = matches!(&self.answer, Some(Ok(response)) if response.status == 200);
         match (self.read_to, answered) {
-            (Some(sequence), true) => Finding::new(
+            (Some(sequence), true) if pipeline.source_filters() => Finding::new(
                 "bus",
                 Standing::Stopped,
                 format!(
                     "answered 200, and nothing of it is in the stream up to sequence {sequence}: the EventSource's own filter dropped it"
                 ),
                 "nats stream view default".to_owned(),
+            ),
+            (Some(sequence), true) => Finding::unproven(
+                "bus",
+                format!(
+                    "answered 200, and nothing of it is in the stream up to sequence {sequence}, although the EventSource has no filter for {}",
+                    pipeline.event
+                ),
+                "the EventSource's log of that time; whether its pod publishes on this bus",
             ),
             (Some(sequence), false) => Finding::unproven(
                 "bus",
@@ -386,14 +400,11 @@ fn command(pipeline: &Pipeline, seen: &Seen) -> String {
         _ => "",
     };
     format!(
-        "kubectl -n {} logs {} -c {} | grep {id}",
-        pipeline.namespace, seen.line.pod.pod, seen.line.pod.container
+        "{} logs {} -c {} | grep {id}",
+        pipeline.kubectl, seen.line.pod.pod, seen.line.pod.container
     )
 }
 
 fn workflow_command(pipeline: &Pipeline, one: &Candidate) -> String {
-    format!(
-        "kubectl -n {} get workflow {} -o yaml",
-        pipeline.namespace, one.name
-    )
+    format!("{} get workflow {} -o yaml", pipeline.kubectl, one.name)
 }

@@ -57,7 +57,12 @@ pub struct Pipeline {
     /// `debug`, `info`, …: the level of the Sensor's pod; `None` while it has none.
     pub sensor_level: Option<&'static str>,
     pub source_level: Option<&'static str>,
+    /// How `kubectl` has to be called to look at the same namespace of the same cluster.
+    pub kubectl: String,
 }
+
+/// The EventBus whose stream eventlab reads.
+const EVENT_BUS: &str = "default";
 
 impl Pipeline {
     /// Reads the objects.
@@ -100,6 +105,33 @@ impl Pipeline {
             subscriptions,
             sensor_level: sensor_pods.first().map(gate::log_level),
             source_level: source_pods.first().map(gate::log_level),
+            kubectl: cluster.kubectl(),
+        })
+    }
+
+    /// Whether the EventSource drops events of this name itself.
+    #[must_use]
+    pub fn source_filters(&self) -> bool {
+        let spec = self.event_source.get("spec").and_then(Value::as_object);
+        spec.into_iter()
+            .flatten()
+            .filter_map(|(_, events)| events.get(&self.event))
+            .any(|event| event.get("filter").is_some_and(|filter| !filter.is_null()))
+    }
+
+    /// Why the stream that eventlab reads is not the one that the event goes over, if it is not.
+    #[must_use]
+    pub fn other_bus(&self) -> Option<String> {
+        [
+            ("EventSource", &self.event_source),
+            ("Sensor", &self.sensor),
+        ]
+        .into_iter()
+        .find_map(|(kind, object)| {
+            let name = text(object, "/spec/eventBusName");
+            (!name.is_empty() && name != EVENT_BUS).then(|| {
+                format!("the {kind} uses EventBus {name}, and eventlab reads `{EVENT_BUS}` alone")
+            })
         })
     }
 
@@ -301,7 +333,26 @@ pub(super) mod tests {
             subject: "default.web.order".into(),
             sensor_level: Some("info"),
             source_level: Some("info"),
+            kubectl: "kubectl -n ns".into(),
         }
+    }
+
+    #[test]
+    fn filters_and_buses_of_its_own_are_seen() {
+        let mut one = pipeline();
+        assert!(!one.source_filters() && one.other_bus().is_none());
+        one.event_source["spec"]["webhook"]["plain"]["filter"] = json!({"expression": "a == 1"});
+        assert!(!one.source_filters());
+        one.event_source["spec"]["webhook"]["order"]["filter"] = json!({"expression": "a == 1"});
+        assert!(one.source_filters());
+        one.sensor["spec"]["eventBusName"] = json!("default");
+        assert_eq!(one.other_bus(), None);
+        one.sensor["spec"]["eventBusName"] = json!("shop");
+        assert!(
+            one.other_bus()
+                .unwrap()
+                .contains("Sensor uses EventBus shop")
+        );
     }
 
     #[test]

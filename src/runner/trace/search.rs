@@ -10,7 +10,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::pipeline::{Pipeline, text};
-use crate::cluster::{BusMessage, Cluster, LogFollower, LogLine, NoBus, Response, SendError};
+use crate::cluster::{
+    BusMessage, BusView, Cluster, LogFollower, LogLine, NoBus, Response, SendError,
+};
 use crate::embedded::bus::ConsumerInfo;
 use crate::kinds;
 use crate::runner::matchers::{self, LogEvent};
@@ -64,6 +66,8 @@ pub struct Search {
     first_rejected: Option<Instant>,
     followers: Vec<(LogFollower, mpsc::Receiver<LogLine>)>,
     cluster: Cluster,
+    /// Why the bus of the lab is not the one that the event goes over.
+    other_bus: Option<String>,
 }
 
 impl Search {
@@ -98,6 +102,7 @@ impl Search {
             after: 0,
             first_rejected: None,
             cluster: cluster.clone(),
+            other_bus: pipeline.other_bus(),
         };
         if new {
             search.after = search.last_sequence().await.unwrap_or(0);
@@ -105,11 +110,19 @@ impl Search {
         search
     }
 
+    /// The bus that the event goes over.
+    fn try_bus(&self) -> Result<BusView, NoBus> {
+        match &self.other_bus {
+            Some(why) => Err(NoBus::ByLogAlone(why.clone())),
+            None => self.cluster.try_bus(),
+        }
+    }
+
     /// The bus takes a moment to connect; without it the search goes on by log.
     async fn last_sequence(&mut self) -> Option<u64> {
         let started = Instant::now();
         loop {
-            match self.cluster.try_bus() {
+            match self.try_bus() {
                 Ok(bus) => return bus.last_sequence().await.ok(),
                 Err(NoBus::NotNow(_)) if started.elapsed() < Duration::from_secs(10) => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -152,7 +165,7 @@ impl Search {
         if self.message.is_some() {
             return;
         }
-        let bus = match self.cluster.try_bus() {
+        let bus = match self.try_bus() {
             Ok(bus) => bus,
             Err(error) => {
                 self.no_bus = Some(error.to_string());
@@ -194,7 +207,7 @@ impl Search {
     }
 
     async fn look_at_consumers(&mut self, pipeline: &Pipeline) {
-        let Ok(bus) = self.cluster.try_bus() else {
+        let Ok(bus) = self.try_bus() else {
             return;
         };
         if let Ok(consumers) = bus.consumers().await {
@@ -375,7 +388,7 @@ impl Search {
     /// The message of the event as it stands on the bus.
     pub async fn payload(&self) -> Option<Vec<u8>> {
         let sequence = self.message.as_ref()?.sequence;
-        let bus = self.cluster.try_bus().ok()?;
+        let bus = self.try_bus().ok()?;
         bus.payload(sequence).await.ok().flatten()
     }
 }

@@ -151,6 +151,24 @@ fn debrief(stage: &Stage, width: u16) -> String {
     )
 }
 
+/// Equal lines as one, with how many they were: fifty copies of a probe can all have the same fate.
+fn alike_once(lines: Vec<String>) -> Vec<String> {
+    let mut counted: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        match counted.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((line, 1)),
+        }
+    }
+    counted
+        .into_iter()
+        .map(|(line, count)| match count {
+            1 => line,
+            _ => format!("{line} ({count} times)"),
+        })
+        .collect()
+}
+
 /// What failed, what is unproven, which layer stopped what: in words, above everything else.
 fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     let theme = app.theme;
@@ -194,7 +212,8 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
         )),
         StagePhase::Working { .. } | StagePhase::Fresh => {}
     }
-    texts.extend(stopped(app).into_iter().map(|text| (text, theme.strong())));
+    let stopped = alike_once(stopped(app));
+    texts.extend(stopped.into_iter().map(|text| (text, theme.strong())));
     texts.extend(predicted(state).into_iter().map(|text| (text, theme.dim())));
     for intent in state.unresolved() {
         let looked_up = if app.read_only {
@@ -236,40 +255,26 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     lines
 }
 
-/// What the learner has predicted of this stage, or in it: each prediction, and once all are settled those that were wrong.
+/// What the learner has predicted of this stage, or in it, and whether it was so.
 fn predicted(state: &State) -> Vec<String> {
-    let Some((lab, stage)) = state.lab().zip(state.stage()) else {
+    let Some(stage) = state.stage() else {
         return Vec::new();
     };
     let of = stage.predicts.as_ref().unwrap_or(&stage.name);
-    let probes = lab.stages.iter().find(|stage| stage.name == *of);
-    let place = |probe: &str| {
-        let names = probes.into_iter().flat_map(|stage| &stage.probes);
-        names.map(|one| &one.name).position(|name| name == probe)
-    };
-    let mut scores = state.predictions_of(of);
-    scores.sort_by_key(|score| place(&score.probe));
-    let all = scores.len();
-    let settled = scores.iter().all(|score| score.right().is_some());
-    let line = |score: &PredictionScore| {
+    let line = |score: PredictionScore| {
         let title = panes::probe_title(state, &score.probe);
-        match score.predicted {
-            None => format!("you predicted: {title} has its effect"),
-            Some(layer) => format!("you predicted: {title} stops at {}", layer.name()),
-        }
+        let said = match score.predicted {
+            None => "has its effect".to_owned(),
+            Some(layer) => format!("stops at {}", layer.name()),
+        };
+        let so = match score.right() {
+            None => "",
+            Some(true) => ": so it was",
+            Some(false) => ": it was otherwise",
+        };
+        format!("you predicted: {title} {said}{so}")
     };
-    if all == 0 || !settled {
-        return scores.iter().map(line).collect();
-    }
-    let wrong: Vec<&PredictionScore> = scores
-        .iter()
-        .filter(|score| score.right() == Some(false))
-        .collect();
-    let head = format!("{} of your {all} predictions were right", all - wrong.len());
-    let wrong = wrong
-        .into_iter()
-        .map(|score| format!("{}: it did not", line(score)));
-    std::iter::once(head).chain(wrong).collect()
+    state.predictions_of(of).into_iter().map(line).collect()
 }
 
 /// Which layer stopped which probe, and why; one line for each.
@@ -284,7 +289,13 @@ fn stopped(app: &App) -> Vec<String> {
             } else {
                 format!(": {}", cell.text)
             };
-            return Some(format!("{name}: stopped at {}{why}", layer.name()));
+            // A red Workflow does not say that the work was not done.
+            let effect = if layer < Layer::Effect && row.cell(Layer::Effect).passed() {
+                ", and it had its effect"
+            } else {
+                ""
+            };
+            return Some(format!("{name}: stopped at {}{why}{effect}", layer.name()));
         }
         let (before, next) = row.unproven_between?;
         let before = before.map_or("its sending", Layer::name);

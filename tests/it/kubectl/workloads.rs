@@ -68,7 +68,7 @@ fn deployments_roll(k: &mut Kubectl) {
     k.ok(STATUS, OUT);
     k.ok(
         "annotate deploy web kubernetes.io/change-cause=second",
-        "annotated",
+        "annotate",
     );
     k.ok(
         "rollout history deploy/web",
@@ -259,7 +259,7 @@ spec:
   entrypoint: main
   serviceAccountName: default
   podGC: {strategy: OnWorkflowCompletion}
-  ttlStrategy: {secondsAfterCompletion: 5}
+  ttlStrategy: {secondsAfterCompletion: 8}
   templates:
   - name: main
     container: {image: 'eventlab:dev', command: [/eventlab], args: [ledger, show, --db, /none]}
@@ -267,7 +267,7 @@ spec:
         "workflow.argoproj.io/brief created",
     );
     let watch = k.follow("get wf brief -w");
-    watch.until(k, "brief|Running");
+    watch.until(k, "brief|Failed");
     k.ok(
         "wait --for=jsonpath={.status.phase}=Failed wf/brief --timeout=60s",
         "condition met",

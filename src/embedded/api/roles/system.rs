@@ -156,6 +156,7 @@ fn controllers() -> Vec<Value> {
         ("replicaset-controller", replicaset_controller()),
         ("statefulset-controller", statefulset_controller()),
         ("endpoint-controller", endpoint_controller()),
+        ("endpointslice-controller", endpoint_slice_controller()),
         ("namespace-controller", namespace_controller()),
         ("generic-garbage-collector", garbage_collector),
     ];
@@ -167,11 +168,6 @@ fn controllers() -> Vec<Value> {
         objects.push(bootstrap(cluster_role(&role, rules)));
         objects.push(bootstrap(cluster_binding(&role, &role, subjects)));
     }
-    // One controller here writes both kinds of endpoints; in Kubernetes they are two.
-    let slices = "system:controller:endpointslice-controller";
-    let subjects = vec![account("kube-system", "endpoint-controller")];
-    objects.push(bootstrap(cluster_role(slices, endpoint_slice_controller())));
-    objects.push(bootstrap(cluster_binding(slices, slices, subjects)));
     objects
 }
 

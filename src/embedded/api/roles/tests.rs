@@ -168,13 +168,12 @@ fn controllers_hold_what_the_real_ones_hold_and_no_more() {
     ));
     let endpoints = "system:serviceaccount:kube-system:endpoint-controller";
     assert!(may(endpoints, &[], "update", "endpoints", "x"));
-    assert!(may(
-        endpoints,
-        &[],
-        "create",
-        "discovery.k8s.io:endpointslices",
-        "x"
-    ));
+    // In Kubernetes each kind has an account of its own.
+    let slices = "system:serviceaccount:kube-system:endpointslice-controller";
+    for (user, allowed) in [(endpoints, false), (slices, true)] {
+        let kind = "discovery.k8s.io:endpointslices";
+        assert_eq!(may(user, &[], "create", kind, "x"), allowed, "{user}");
+    }
     let namespaces = "system:serviceaccount:kube-system:namespace-controller";
     assert!(may(namespaces, &[], "update", "namespaces/finalize", "x"));
     assert!(may(namespaces, &[], "delete", "argoproj.io:workflows", "x"));

@@ -15,8 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_util::sync::CancellationToken;
 
-use super::tunnel;
-use crate::embedded::api::handlers::Call;
+use super::{Upgrading, tunnel};
 use crate::embedded::api::status::Failure;
 
 /// Longest message that a client may send (bytes).
@@ -42,7 +41,7 @@ impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> ReadWrite f
 
 /// Put into a request by its listener: ends what outlives the request.
 #[derive(Clone, Debug, Default)]
-pub(in crate::embedded::api) struct Stop(pub CancellationToken);
+pub struct Stop(pub CancellationToken);
 
 /// True if a request asks for another protocol.
 pub(in crate::embedded::api) fn is_upgrade(headers: &HeaderMap) -> bool {
@@ -95,15 +94,15 @@ impl Handshake {
     /// # Errors
     /// 400 when the request is no upgrade or asks for something else, 429 when too many sessions are open.
     pub(in crate::embedded::api) fn of(
-        call: &Call,
+        upgrading: Upgrading<'_>,
         framings: &[Framing],
         spdy: &'static str,
     ) -> Result<Handshake, Failure> {
-        let protocol = agree(&call.headers, framings, spdy)?;
-        let upgrade = call
-            .take_upgrade()
+        let protocol = agree(upgrading.headers, framings, spdy)?;
+        let upgrade = upgrading
+            .upgrade
             .ok_or_else(|| Failure::bad_request("Upgrade request required"))?;
-        let place = Arc::clone(call.api.sessions()).try_acquire_owned();
+        let place = Arc::clone(upgrading.sessions).try_acquire_owned();
         let place = place.map_err(|_| {
             Failure::status(
                 429,
@@ -115,7 +114,7 @@ impl Handshake {
         Ok(Handshake {
             protocol,
             upgrade,
-            stop: call.stop.clone(),
+            stop: upgrading.stop,
             place,
         })
     }

@@ -1,0 +1,196 @@
+//! Whether an object is still the one that was applied.
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::manifest::text;
+use super::{Cluster, LookError};
+
+/// Tells whether an object is still the one that was applied. Written as one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+    /// Of everything but metadata and status.
+    pub hash: String,
+}
+
+impl Fingerprint {
+    pub(super) fn of(live: &Value) -> Self {
+        let content: Map<String, Value> = live
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        Self {
+            api_version: text(live, "/apiVersion").to_owned(),
+            kind: text(live, "/kind").to_owned(),
+            name: text(live, "/metadata/name").to_owned(),
+            uid: text(live, "/metadata/uid").to_owned(),
+            hash: digest(&canonical(&Value::Object(content))),
+        }
+    }
+
+    /// Reads what [`std::fmt::Display`] wrote.
+    #[must_use]
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ').map(str::to_owned);
+        let (api_version, kind, name, uid, hash) = (
+            words.next()?,
+            words.next()?,
+            words.next()?,
+            words.next()?,
+            words.next()?,
+        );
+        Some(Self {
+            api_version,
+            kind,
+            name,
+            uid,
+            hash,
+        })
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{} {} {} {} {}",
+            self.api_version, self.kind, self.name, self.uid, self.hash
+        )
+    }
+}
+
+/// How a live object differs from what was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Drift {
+    None,
+    Gone,
+    /// Deleted and made anew.
+    Replaced,
+    Changed,
+    /// The cluster itself has another version now: this one.
+    Version(String),
+}
+
+/// The first words of the fingerprint that tells the version of a cluster.
+const SERVER: (&str, &str, &str) = ("version", "Cluster", "kubernetes");
+
+impl Cluster {
+    /// The cluster's version, kept beside the fingerprints of what was applied to it.
+    ///
+    /// # Errors
+    /// [`LookError`] when the API server did not say.
+    pub async fn server_fingerprint(&self) -> Result<Fingerprint, LookError> {
+        let version = self
+            .client()
+            .apiserver_version()
+            .await
+            .map_err(LookError::api("read", "the cluster's version".to_owned()))?;
+        let (api_version, kind, name) = SERVER;
+        Ok(Fingerprint {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            uid: "-".to_owned(),
+            hash: version.git_version.replace(' ', "_"),
+        })
+    }
+
+    /// How the object of a fingerprint differs now.
+    ///
+    /// # Errors
+    /// [`LookError`] when it could not be looked at.
+    pub async fn drift(&self, applied: &Fingerprint) -> Result<Drift, LookError> {
+        let words = (
+            applied.api_version.as_str(),
+            applied.kind.as_str(),
+            applied.name.as_str(),
+        );
+        if words == SERVER {
+            let now = self.server_fingerprint().await?.hash;
+            return Ok(if now == applied.hash {
+                Drift::None
+            } else {
+                Drift::Version(now)
+            });
+        }
+        let title = format!("{}/{}", applied.kind, applied.name);
+        let object = json!({"apiVersion": applied.api_version, "kind": applied.kind});
+        let Ok((api, _)) = self.api_for(&object, &title) else {
+            return Ok(Drift::None);
+        };
+        let live = api
+            .get_opt(&applied.name)
+            .await
+            .map_err(LookError::api("read", title))?;
+        let Some(live) = live else {
+            return Ok(Drift::Gone);
+        };
+        let live = Fingerprint::of(&serde_json::to_value(&live).unwrap_or_default());
+        Ok(if live.uid != applied.uid {
+            Drift::Replaced
+        } else if live.hash == applied.hash {
+            Drift::None
+        } else {
+            Drift::Changed
+        })
+    }
+}
+
+/// The same content in one order, without the empty fields that typed clients add or drop.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut sorted: Vec<(&String, Value)> = fields
+                .iter()
+                .map(|(key, value)| (key, canonical(value)))
+                .filter(|(_, value)| !is_empty(value))
+                .collect();
+            sorted.sort_by_key(|(key, _)| *key);
+            sorted
+                .into_iter()
+                .map(|(key, value)| (key.clone(), value))
+                .collect::<Map<_, _>>()
+                .into()
+        }
+        Value::Array(items) => items.iter().map(canonical).collect(),
+        other => other.clone(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+pub(super) fn digest(value: &Value) -> String {
+    let digest = Sha256::digest(value.to_string().as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_does_not_depend_on_order_or_empty_fields() {
+        let object = json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "x", "uid": "u"}, "spec": {"a": 1, "b": [{"c": 2, "d": {}}]}});
+        let same = json!({"kind": "A", "spec": {"b": [{"e": null, "c": 2}], "a": 1, "f": []}, "apiVersion": "v1", "metadata": {"uid": "u", "name": "x", "labels": {"l": "m"}}, "status": {"s": 1}});
+        let other = json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "x", "uid": "u"}, "spec": {"a": 1, "b": [{"c": 3}]}});
+        assert_eq!(Fingerprint::of(&object), Fingerprint::of(&same));
+        assert_ne!(Fingerprint::of(&object), Fingerprint::of(&other));
+        let line = Fingerprint::of(&object).to_string();
+        assert_eq!(Fingerprint::parse(&line), Some(Fingerprint::of(&object)));
+        assert_eq!(Fingerprint::parse("v1 A"), None);
+    }
+}
