@@ -149,6 +149,34 @@ async fn half_requests_hold_nobody_up() {
     drop(held);
 }
 
+/// A request that is refused by its head is answered to who still sends its body.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_reaches_who_still_sends() {
+    use tokio::io::AsyncReadExt as _;
+    let lab = Lab::over(Transport::Tls).await;
+    let body = vec![b' '; 200_000];
+    for _ in 0..10 {
+        let mut stream = tls(&lab).await;
+        let head = format!(
+            "POST {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        for part in body.chunks(20_000) {
+            stream.write_all(part).await.unwrap();
+            stream.flush().await.unwrap();
+        }
+        let mut begun = [0; 12];
+        tokio::time::timeout(HANG, stream.read_exact(&mut begun))
+            .await
+            .expect("an answer")
+            .unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 401");
+    }
+}
+
 /// What a client does not read is not kept for it: a watch over TLS that stalls is ended once more waits than is allowed,
 /// and others see and write on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,8 @@
 //! Objects through the API, as any client sees them: create, read, change, watch, delete.
 
+use axum::body::Body;
 use futures::{StreamExt, TryStreamExt};
+use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
 use kube::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
@@ -8,7 +10,7 @@ use kube::api::{
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::api_support::{Lab, object, over_both_transports};
+use crate::api_support::{Lab, answer, create, object, over_both_transports};
 use eventlab::kinds;
 
 over_both_transports!(
@@ -18,6 +20,9 @@ over_both_transports!(
     a_pod_on_a_node_ends_in_two_steps,
     status_is_written_by_its_own_url_where_there_is_one,
     plain_text_of_a_secret_is_stored_as_data,
+    what_is_marked_immutable_stays,
+    a_null_among_texts_is_an_empty_text,
+    a_binding_means_its_own_namespace_where_it_names_none,
 );
 
 async fn an_object_lives_and_dies(lab: Lab) {
@@ -243,4 +248,79 @@ async fn plain_text_of_a_secret_is_stored_as_data(lab: Lab) {
         .unwrap();
     assert_eq!(made.data.unwrap()["k"].0, b"v");
     assert_eq!(made.type_.as_deref(), Some("Opaque"));
+}
+
+async fn what_is_marked_immutable_stays(lab: Lab) {
+    for (path, kind) in [("configmaps", "ConfigMap"), ("secrets", "Secret")] {
+        let path = format!("/api/v1/namespaces/lab/{path}");
+        let frozen = json!({"kind": kind, "metadata": {"name": "frozen"}, "immutable": true,
+            "data": {"a": "MQ=="}});
+        create(&lab, &path, frozen.clone()).await;
+        let refused = [
+            json!({"data": {"a": "Mg=="}}),
+            json!({"data": {"b": "MQ=="}}),
+            json!({"immutable": null}),
+            json!({"immutable": false}),
+        ];
+        for change in refused {
+            let (code, body) = merge(&lab, &format!("{path}/frozen"), &change).await;
+            assert_eq!(code, 422, "{kind} {change}: {body}");
+            let message = body["message"].as_str().unwrap();
+            let why = "Forbidden: field is immutable when `immutable` is set";
+            assert!(message.contains(why), "{message}");
+        }
+        let label = json!({"metadata": {"labels": {"a": "b"}}});
+        let (code, body) = merge(&lab, &format!("{path}/frozen"), &label).await;
+        assert_eq!(code, 200, "{kind}: {body}");
+    }
+}
+
+async fn merge(lab: &Lab, path: &str, change: &Value) -> (u16, Value) {
+    let request = Request::patch(path)
+        .header("Authorization", format!("Bearer {}", lab.admin_token()))
+        .header("Content-Type", "application/merge-patch+json")
+        .body(Body::from(change.to_string()))
+        .unwrap();
+    answer(lab, request).await
+}
+
+async fn a_null_among_texts_is_an_empty_text(lab: Lab) {
+    let metadata =
+        json!({"name": "nulls", "labels": {"a": null, "b": "c"}, "annotations": {"x": null}});
+    let map = json!({"metadata": metadata, "data": {"k": null, "l": "m"}});
+    let map = create(&lab, "/api/v1/namespaces/lab/configmaps", map).await;
+    assert_eq!(map["data"], json!({"k": "", "l": "m"}));
+    let workflow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": metadata,
+        "spec": {"entrypoint": null}});
+    let path = "/apis/argoproj.io/v1alpha1/namespaces/lab/workflows";
+    let workflow = create(&lab, path, workflow).await;
+    for made in [&map, &workflow] {
+        assert_eq!(made["metadata"]["labels"], json!({"a": "", "b": "c"}));
+        assert_eq!(made["metadata"]["annotations"], json!({"x": ""}));
+    }
+}
+
+async fn a_binding_means_its_own_namespace_where_it_names_none(lab: Lab) {
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/lab";
+    create(
+        &lab,
+        &format!("{rbac}/roles"),
+        json!({"metadata": {"name": "reader"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}),
+    )
+    .await;
+    create(
+        &lab,
+        &format!("{rbac}/rolebindings"),
+        json!({"metadata": {"name": "reader"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+            "subjects": [{"kind": "ServiceAccount", "name": "reader"}]}),
+    )
+    .await;
+    for (namespace, allowed) in [("lab", true), ("default", false)] {
+        let review = json!({"spec": {"user": format!("system:serviceaccount:{namespace}:reader"),
+            "resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "lab"}}});
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let said = create(&lab, path, review).await;
+        assert_eq!(said["status"]["allowed"], json!(allowed), "{namespace}");
+    }
 }

@@ -140,7 +140,7 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
             "the object is nested deeper than {MAX_DEPTH} levels"
         ));
     }
-    let given = quantities(value);
+    let given = quantities(without_null_texts(value));
     let value = match kind.decode {
         Some(decode) => decode(given.clone()).map_err(|error| error.to_string())?,
         None => custom(kind, given.clone())?,
@@ -154,6 +154,26 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
         value: without_empty_metadata(value),
         unknown,
     })
+}
+
+/// A `null` in a map of texts is an empty text, as Go's decoder has it.
+fn without_null_texts(mut value: Value) -> Value {
+    const MAPS: [&str; 5] = [
+        "/metadata/labels",
+        "/metadata/annotations",
+        "/data",
+        "/stringData",
+        "/binaryData",
+    ];
+    for pointer in MAPS {
+        let map = value.pointer_mut(pointer).and_then(Value::as_object_mut);
+        for text in map.into_iter().flat_map(serde_json::Map::values_mut) {
+            if text.is_null() {
+                *text = Value::from("");
+            }
+        }
+    }
+    value
 }
 
 /// Most unknown fields that are named.

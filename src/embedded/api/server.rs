@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use http::request::Parts;
 use http::{HeaderMap, Method};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -30,6 +31,9 @@ use super::status::Failure;
 use super::store::{DatabaseError, Interest, OpenError, Place, Store, Stored};
 use super::streams::{self, PodStreams, Stop};
 
+/// So much of a body that nobody wants is read (bytes), and for so long.
+const MAX_UNREAD: usize = 256 << 10;
+const UNREAD_TIME: Duration = Duration::from_secs(1);
 /// How long the body of a request may take to come, as kube-apiserver's `--request-timeout`.
 const BODY_TIME: Duration = Duration::from_secs(60);
 /// Bytes of the key that signs tokens.
@@ -339,15 +343,33 @@ fn random(length: usize) -> Vec<u8> {
 
 async fn serve(State(api): State<Arc<ApiServer>>, request: Request) -> Response {
     let head = *request.method() == Method::HEAD;
-    match answer(api, request).await {
+    let (parts, body) = request.into_parts();
+    let mut body = Some(body);
+    let answer = answer(api, parts, &mut body).await;
+    if let Some(unread) = body {
+        drain(unread).await;
+    }
+    match answer {
         Ok(response) if head => response.map(|_| Body::empty()),
         Ok(response) => response,
         Err(failure) => failure.into_response(),
     }
 }
 
-async fn answer(api: Arc<ApiServer>, request: Request) -> handlers::Answer {
-    let (mut parts, body) = request.into_parts();
+/// Reads what a client still sends to a request that is answered already: a connection that is closed under its hands
+/// would show it a broken pipe instead of the refusal. Bounded, as in Go's server.
+async fn drain(unread: Body) {
+    let reading = axum::body::to_bytes(unread, MAX_UNREAD);
+    // More, or slower, than that loses the connection.
+    let _ = tokio::time::timeout(UNREAD_TIME, reading).await;
+}
+
+/// Takes `body` if it comes to reading it.
+async fn answer(
+    api: Arc<ApiServer>,
+    mut parts: Parts,
+    body: &mut Option<Body>,
+) -> handlers::Answer {
     let info = RequestInfo::new(&parts.method, &parts.uri);
     let user = api.caller(&parts.headers)?;
     api.authorize_request(&user, &info.attributes)?;
@@ -362,6 +384,7 @@ async fn answer(api: Arc<ApiServer>, request: Request) -> handlers::Answer {
     if !kind.namespaced && !attributes.namespace.is_empty() && kind.plural != "namespaces" {
         return Err(Failure::PageNotFound);
     }
+    let body = body.take().unwrap_or_default();
     let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY));
     let body = body.await.map_err(|_| Failure::timeout())?.map_err(|_| {
         Failure::too_large(format!("Request entity too large: limit is {MAX_BODY}"))

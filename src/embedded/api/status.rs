@@ -49,6 +49,26 @@ impl Cause {
         }
     }
 
+    /// `Duplicate value: …`.
+    #[must_use]
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Cause {
+            reason: "FieldValueDuplicate",
+            field: field.into(),
+            message: format!("Duplicate value: {value}"),
+        }
+    }
+
+    /// `Not found: …`: it names something that is not there.
+    #[must_use]
+    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Cause {
+            reason: "FieldValueNotFound",
+            field: field.into(),
+            message: format!("Not found: {value}"),
+        }
+    }
+
     /// `Forbidden: why`.
     #[must_use]
     pub fn forbidden(field: impl Into<String>, why: &str) -> Self {

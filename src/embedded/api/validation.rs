@@ -2,8 +2,10 @@
 //!
 //! Each check answers `None` for good input, or why it is bad.
 
+mod data;
 mod metadata;
 mod objects;
+mod rbac;
 
 pub use metadata::{check_metadata, check_update};
 pub use objects::{check_change, check_object};

@@ -143,9 +143,7 @@ fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
 /// Lets in whom the authority knows and an access review grants the use of the node.
 async fn let_in(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>();
-    let user = peer
-        .and_then(|peer| peer.0.as_ref())
-        .and_then(|shown| user_of(shown));
+    let user = peer.and_then(|peer| peer.0.as_ref()).and_then(user_of);
     let Some((user, groups)) = user else {
         return refusal(StatusCode::UNAUTHORIZED, "Unauthorized");
     };

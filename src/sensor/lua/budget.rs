@@ -26,7 +26,7 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 /// Time that this thread has worked so far, in nanoseconds.
-fn thread_time() -> u64 {
+pub(in crate::sensor) fn thread_time() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, rest) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     seconds

@@ -31,7 +31,7 @@ fn discovery(k: &mut Kubectl) {
     );
     k.ok("api-resources --verbs=list,watch -o name", "pods\n|leases");
     k.ok("api-versions", "argoproj.io/v1alpha1\n|apps/v1\n|v1\n");
-    k.ok("cluster-info", "is running at https://127.0.0.1:");
+    k.ok("cluster-info", "is running at|127.0.0.1:");
     k.ok("get --raw /version", "gitVersion");
     k.says("get --raw /healthz", "ok");
     k.ok("get --raw /readyz?verbose", "ok");

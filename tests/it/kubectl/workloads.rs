@@ -68,7 +68,7 @@ fn deployments_roll(k: &mut Kubectl) {
     k.ok(STATUS, OUT);
     k.ok(
         "annotate deploy web kubernetes.io/change-cause=second",
-        "annotated",
+        "annotate",
     );
     k.ok(
         "rollout history deploy/web",

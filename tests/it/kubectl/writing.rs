@@ -368,16 +368,16 @@ fn labels(k: &mut Kubectl) {
     k.ok("label cm cm --list", "team=y");
     k.ok("label cm --all seen=yes", "configmap/cm labeled");
     k.ok("label cm -l team=y seen-", "configmap/cm unlabeled");
-    k.ok("annotate cm cm note=first", "configmap/cm annotated");
+    k.ok("annotate cm cm note=first", "configmap/cm annotate");
     k.ok(
         "annotate cm cm note=other --overwrite",
-        "configmap/cm annotated",
+        "configmap/cm annotate",
     );
     k.says(
         "get cm cm -o jsonpath={.metadata.annotations.note}",
         "other",
     );
-    k.ok("annotate cm cm note-", "configmap/cm annotated");
+    k.ok("annotate cm cm note-", "configmap/cm annotate");
     k.fails("label cm cm 'bad value=x y'", "invalid");
 }
 

@@ -39,6 +39,10 @@ pub(super) fn create_applied(
     dry: bool,
 ) -> Answer {
     place(call.kind, &mut value, call.namespace())?;
+    if !object::meta(&value, "resourceVersion").is_empty() {
+        let message = "resourceVersion should not be set on objects to be created".to_owned();
+        return Err(Failure::status(500, "", message, None));
+    }
     let mut value = prepare(call.kind, call.typed(value)?);
     if let Some(owners) = owners {
         object::set_meta(&mut value, "managedFields", owners);

@@ -14,10 +14,17 @@ use crate::embedded::api::body;
 use crate::embedded::api::object;
 use crate::embedded::api::registry::{self, Kind};
 use crate::embedded::api::selectors::{FieldSelector, LabelSelector, Selector};
-use crate::embedded::api::status::{Failure, json_response};
+use crate::embedded::api::status::{Cause, Failure, json_response};
 use crate::embedded::api::store::{Interest, Place, Stored, WriteError};
 
 const TRIES: usize = 1000;
+const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
+
+fn unknown_policy(policy: &str) -> Failure {
+    let supported = ["Foreground", "Background", "Orphan", "nil"];
+    let cause = Cause::unsupported("propagationPolicy", policy, &supported);
+    Failure::invalid_as("meta.k8s.io", "DeleteOptions", "", vec![cause])
+}
 
 /// `meta.k8s.io/v1` DeleteOptions, from body and query.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +52,9 @@ impl DeleteOptions {
         };
         let orphan = body.get("orphanDependents").and_then(Value::as_bool);
         let propagation = text("/propagationPolicy").or_else(|| query("propagationPolicy"));
+        if let Some(policy) = propagation.as_deref().filter(|one| !POLICIES.contains(one)) {
+            return Err(unknown_policy(policy));
+        }
         let dry = body
             .get("dryRun")
             .and_then(Value::as_array)

@@ -1,7 +1,10 @@
 //! Checks of single kinds, at create and at update.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
+use super::{data, rbac};
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::status::Cause;
 
@@ -11,11 +14,12 @@ pub fn check_object(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     match (kind.group, kind.plural) {
         ("", "pods") => containers(object, "/spec", "spec", &mut causes),
+        ("", "configmaps" | "secrets") => data::check(kind, object, &mut causes),
+        ("", "persistentvolumeclaims") => data::check_claim(object, &mut causes),
+        ("", "services") => ports(object, &mut causes),
         ("apps", _) => workload(object, &mut causes),
-        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
-            binding(object, &mut causes)
-        }
-        ("argoproj.io", _) => custom(object, &mut causes),
+        ("rbac.authorization.k8s.io", _) => rbac::check(kind, object, &mut causes),
+        ("argoproj.io", plural) => custom(plural, object, &mut causes),
         _ => {}
     }
     causes
@@ -44,7 +48,12 @@ pub fn check_change(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
                 &mut causes,
             );
         }
-        ("", "secrets") => immutable(new, old, "/type", "type", "field is immutable", &mut causes),
+        ("", "configmaps" | "secrets") => {
+            data::check_frozen(new, old, &mut causes);
+            if kind.plural == "secrets" {
+                immutable(new, old, "/type", "type", "field is immutable", &mut causes);
+            }
+        }
         _ => {}
     }
     causes
@@ -75,14 +84,19 @@ fn containers(object: &Value, pointer: &str, field: &str, causes: &mut Vec<Cause
         causes.push(Cause::required(format!("{field}.containers"), ""));
         return;
     };
+    let text = |container: &Value, key: &str| {
+        let text = container.get(key).and_then(Value::as_str);
+        text.unwrap_or("").to_owned()
+    };
+    let mut names = BTreeSet::new();
     for (index, container) in list.iter().enumerate() {
+        let name = text(container, "name");
+        if !name.is_empty() && !names.insert(name.clone()) {
+            let field = format!("{field}.containers[{index}].name");
+            causes.push(Cause::duplicate(field, &Value::from(name)));
+        }
         for key in ["name", "image"] {
-            if container
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or("")
-                .is_empty()
-            {
+            if text(container, key).is_empty() {
                 causes.push(Cause::required(
                     format!("{field}.containers[{index}].{key}"),
                     "",
@@ -90,9 +104,62 @@ fn containers(object: &Value, pointer: &str, field: &str, causes: &mut Vec<Cause
             }
         }
     }
+    mounts(object, pointer, field, causes);
+}
+
+/// Every volume that a container mounts must be one of the pod.
+fn mounts(object: &Value, pointer: &str, field: &str, causes: &mut Vec<Cause>) {
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned();
+    let volumes = list(object.pointer(&format!("{pointer}/volumes"))).unwrap_or_default();
+    for group in ["initContainers", "containers"] {
+        let containers = list(object.pointer(&format!("{pointer}/{group}"))).unwrap_or_default();
+        for (index, container) in containers.iter().enumerate() {
+            let mounts = container.get("volumeMounts").and_then(Value::as_array);
+            for (at, mount) in mounts.into_iter().flatten().enumerate() {
+                let Some(name) = mount.get("name").filter(|name| name.is_string()) else {
+                    continue;
+                };
+                if !volumes
+                    .iter()
+                    .any(|volume| volume.get("name") == Some(name))
+                {
+                    let field = format!("{field}.{group}[{index}].volumeMounts[{at}].name");
+                    causes.push(Cause::not_found(field, name));
+                }
+            }
+        }
+    }
+}
+
+/// A Service has ports, unless it is headless or a name of something outside; several have names.
+fn ports(object: &Value, causes: &mut Vec<Cause>) {
+    let text = |key: &str| object.pointer(key).and_then(Value::as_str).unwrap_or("");
+    let ports = object.pointer("/spec/ports").and_then(Value::as_array);
+    let ports = ports.map_or(&[][..], Vec::as_slice);
+    if ports.is_empty() && text("/spec/clusterIP") != "None" && text("/spec/type") != "ExternalName"
+    {
+        causes.push(Cause::required("spec.ports", ""));
+    }
+    for (index, port) in ports.iter().enumerate().filter(|_| ports.len() > 1) {
+        if port
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or("")
+            .is_empty()
+        {
+            causes.push(Cause::required(format!("spec.ports[{index}].name"), ""));
+        }
+    }
 }
 
 fn workload(object: &Value, causes: &mut Vec<Cause>) {
+    if let Some(replicas) = object
+        .pointer("/spec/replicas")
+        .filter(|count| count.as_i64() < Some(0))
+    {
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("spec.replicas", replicas, why));
+    }
     let labels = object
         .pointer("/spec/template/metadata/labels")
         .cloned()
@@ -123,53 +190,12 @@ fn workload(object: &Value, causes: &mut Vec<Cause>) {
     containers(object, "/spec/template/spec", "spec.template.spec", causes);
 }
 
-fn binding(object: &Value, causes: &mut Vec<Cause>) {
-    let kind = object
-        .pointer("/roleRef/kind")
-        .and_then(Value::as_str)
-        .unwrap_or("");
-    if !matches!(kind, "Role" | "ClusterRole") {
-        causes.push(Cause::unsupported(
-            "roleRef.kind",
-            kind,
-            &["Role", "ClusterRole"],
-        ));
+/// The little that the Argo definitions say about their objects: `spec` must be there, it and `status` are objects.
+fn custom(plural: &str, object: &Value, causes: &mut Vec<Cause>) {
+    let absent = object.get("spec").is_none();
+    if absent && plural != "workflowtaskresults" {
+        causes.push(Cause::required("spec", ""));
     }
-    if object
-        .pointer("/roleRef/name")
-        .and_then(Value::as_str)
-        .unwrap_or("")
-        .is_empty()
-    {
-        causes.push(Cause::required("roleRef.name", ""));
-    }
-    for (index, subject) in object
-        .get("subjects")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        let text = |key: &str| subject.get(key).and_then(Value::as_str).unwrap_or("");
-        if text("name").is_empty() {
-            causes.push(Cause::required(format!("subjects[{index}].name"), ""));
-        }
-        match text("kind") {
-            "ServiceAccount" if text("namespace").is_empty() => {
-                causes.push(Cause::required(format!("subjects[{index}].namespace"), ""));
-            }
-            "ServiceAccount" | "User" | "Group" => {}
-            other => causes.push(Cause::unsupported(
-                format!("subjects[{index}].kind"),
-                other,
-                &["ServiceAccount", "User", "Group"],
-            )),
-        }
-    }
-}
-
-/// The little that the Argo definitions say about their objects: `spec` and `status` are objects.
-fn custom(object: &Value, causes: &mut Vec<Cause>) {
     for field in ["spec", "status"] {
         let kind = match object.get(field) {
             None | Some(Value::Object(_)) => continue,

@@ -7,7 +7,6 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::panic::resume_unwind;
-use std::time::{Duration, Instant};
 
 use jaq_core::box_iter::box_once;
 use jaq_core::load::lex::StrPart;
@@ -18,10 +17,14 @@ use jaq_core::path::{Part, Path};
 use jaq_core::{Native, data};
 use jaq_json::{Num, Val};
 
+use crate::sensor::lua::budget::thread_time;
+
 /// Steps of one run: calls, and values that are made.
-const STEPS: u64 = 3_000_000;
-/// Time of one run, for what steps do not see.
-const TIME: Duration = Duration::from_secs(5);
+const STEPS: u64 = 2_000_000;
+/// Time that the thread of one run may work, for what steps do not see (nanoseconds).
+const TIME: u64 = 1_500_000_000;
+/// Steps between two looks at the clock.
+const LOOK: u64 = 128;
 /// Bytes of a text that count as one step.
 const BYTES: usize = 32;
 /// Deepest value, and most brackets of a text that is read as JSON.
@@ -46,7 +49,8 @@ pub(super) struct Stopped(pub &'static str);
 
 thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
-    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// Steps left at the next look at the clock.
+    static NEXT_LOOK: Cell<u64> = const { Cell::new(0) };
     /// Where the stack began, and how much of it may be used.
     static STACK: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
@@ -54,7 +58,7 @@ thread_local! {
 /// Starts the meter of this thread, which has so much stack.
 pub(super) fn start(stack: usize) {
     LEFT.set(STEPS);
-    DEADLINE.set(Instant::now().checked_add(TIME));
+    NEXT_LOOK.set(STEPS);
     STACK.set((here(), stack / 2));
 }
 
@@ -74,8 +78,11 @@ fn charge(steps: u64) {
     if left == 0 {
         stop("it takes too many steps; have it look at fewer values");
     }
-    if DEADLINE.get().is_some_and(|end| Instant::now() > end) {
-        stop("it takes too long; have it look at fewer values");
+    if left <= NEXT_LOOK.get() {
+        NEXT_LOOK.set(left.saturating_sub(LOOK));
+        if thread_time() > TIME {
+            stop("it takes too long; have it look at fewer values");
+        }
     }
     let (base, most) = STACK.get();
     if base.abs_diff(here()) > most {
@@ -190,7 +197,7 @@ fn pipe<'s>(left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
     Term::BinOp(Box::new(left), BinaryOp::Pipe(None), Box::new(right))
 }
 
-fn sized<'s>(term: Term<&'s str>) -> Term<&'s str> {
+fn sized(term: Term<&str>) -> Term<&str> {
     pipe(term, call(SIZE))
 }
 

@@ -1,0 +1,100 @@
+//! Checks of what holds data: ConfigMaps, Secrets and claims of storage, as `pkg/apis/core/validation` has them.
+
+use serde_json::Value;
+
+use crate::embedded::api::registry::Kind;
+use crate::embedded::api::status::Cause;
+
+/// Most bytes of all values together (`MaxSecretSize`, and the same for ConfigMaps).
+const LIMIT: usize = 1024 * 1024;
+const MODES: [&str; 4] = [
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
+const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+
+/// Keys and size of a ConfigMap's or Secret's data.
+pub(super) fn check(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
+    let mut total = 0;
+    for group in ["data", "binaryData"] {
+        let base64 = group == "binaryData" || kind.plural == "secrets";
+        for (key, value) in object
+            .get(group)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            if key.is_empty() || !key.bytes().all(good) {
+                let field = format!("{group}[{key}]");
+                causes.push(Cause::invalid(field, &Value::from(key.as_str()), KEY));
+            }
+            let length = value.as_str().map_or(0, str::len);
+            total += if base64 { length / 4 * 3 } else { length };
+        }
+    }
+    if total > LIMIT {
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field: if kind.plural == "secrets" {
+                "data"
+            } else {
+                "[]"
+            }
+            .to_owned(),
+            message: format!("Too long: may not be more than {LIMIT} bytes"),
+        });
+    }
+}
+
+/// What is marked immutable stays as it is, and marked.
+pub(super) fn check_frozen(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
+    if old.get("immutable") != Some(&Value::Bool(true)) {
+        return;
+    }
+    let why = "field is immutable when `immutable` is set";
+    if new.get("immutable") != old.get("immutable") {
+        causes.push(Cause::forbidden("immutable", why));
+    }
+    for group in ["data", "binaryData"] {
+        if new.get(group) != old.get(group) {
+            causes.push(Cause::forbidden(group, why));
+        }
+    }
+}
+
+/// A claim says how it is mounted and how much it wants.
+pub(super) fn check_claim(object: &Value, causes: &mut Vec<Cause>) {
+    let modes = object
+        .pointer("/spec/accessModes")
+        .and_then(Value::as_array);
+    let modes = modes.map_or(&[][..], Vec::as_slice);
+    if modes.is_empty() {
+        let why = "at least 1 access mode is required";
+        causes.push(Cause::required("spec.accessModes", why));
+    }
+    for mode in modes.iter().map(|mode| mode.as_str().unwrap_or("")) {
+        if !MODES.contains(&mode) {
+            causes.push(Cause::unsupported("spec.accessModes", mode, &MODES));
+        }
+    }
+    let size = object
+        .pointer("/spec/resources/requests/storage")
+        .and_then(Value::as_str);
+    match size.map(str::trim) {
+        None | Some("") => causes.push(Cause::required("spec.resources[storage]", "")),
+        Some(size)
+            if size.starts_with('-') || !size.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) =>
+        {
+            let field = "spec.resources[storage]";
+            causes.push(Cause::invalid(
+                field,
+                &Value::from(size),
+                "must be greater than zero",
+            ));
+        }
+        Some(_) => {}
+    }
+}
