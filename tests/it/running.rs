@@ -102,7 +102,7 @@ fn the_ledger_of_a_running_session_is_read_from_another_terminal() {
     ];
     let decision = eventlab(state.path(), &decision);
     assert_eq!(decision.status.code(), Some(64), "{decision:?}");
-    let said = String::from_utf8_lossy(&decision.stdout).into_owned();
+    let said = String::from_utf8_lossy(&decision.stderr).into_owned();
     assert!(said.contains("there is no claim on order none"), "{said}");
 
     assert!(

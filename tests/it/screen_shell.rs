@@ -334,7 +334,7 @@ fn a_bundle_is_shown_on_the_screen_and_nothing_can_be_done_in_it() {
     screen.wait_for("Succeeded");
     screen.send("1");
     screen.wait_for("[evidence]");
-    screen.wait_for("#1 a1 order intake");
+    screen.wait_for("[ledger] effect 1: order first-1");
     screen.send("o");
     screen.wait_for("y copies");
     screen.send("\x1b");

@@ -403,6 +403,7 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_comes_back() {
 
 /// A press of the left button, as a terminal reports it; places count from 1.
 fn click(session: &mut Session, text: &str) {
+    session.wait_for(text);
     let contents = session.parser.screen().contents();
     let (row, line) = contents
         .lines()

@@ -415,7 +415,7 @@ fn writes_that_write_nothing(k: &mut Kubectl) {
 
 fn what_is_misspelt(k: &mut Kubectl) {
     let typo = SENSOR
-        .replace("spec:", "specc:")
+        .replace("spec:", "specc: {}\nspec:")
         .replace("name: s}", "name: t}");
     k.feeds_in_vain(
         "create -f -",
