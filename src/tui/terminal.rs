@@ -1,10 +1,11 @@
 //! The terminal: taken, given back in every way a program can end, and lent to an editor or to the shell.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::Once;
 use std::sync::PoisonError;
+use std::task::Poll;
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{Hide, Show};
@@ -14,10 +15,11 @@ use crossterm::terminal::{
     disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{execute, queue};
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Size;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::app::App;
 use super::view;
@@ -99,7 +101,7 @@ impl Surface for TerminalGuard {
     }
 
     fn events(&mut self) -> Events {
-        Box::pin(EventStream::new())
+        until_hang_up(EventStream::new())
     }
 
     fn lend(&mut self) {
@@ -128,6 +130,32 @@ impl Drop for TerminalGuard {
     fn drop(&mut self) {
         give_back();
     }
+}
+
+/// Events until the terminal goes away. crossterm reads a terminal that hung up for ever and does not come back, so that it
+/// must not be asked then.
+fn until_hang_up(mut events: EventStream) -> Events {
+    // A terminal that hung up no longer says that it is one.
+    let is_terminal = io::stdin().is_terminal();
+    Box::pin(futures::stream::poll_fn(move |context| {
+        if is_terminal && hung_up() {
+            return Poll::Ready(None);
+        }
+        events.poll_next_unpin(context)
+    }))
+}
+
+fn hung_up() -> bool {
+    let input = io::stdin();
+    let mut watched = [PollFd::new(&input, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut watched, Some(&at_once)).is_ok()
+        && watched[0]
+            .revents()
+            .intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Buttons and wheel with their place (1000, 1006), not every motion.
