@@ -82,7 +82,12 @@ async function pods() {
   const pod = await event(`/api/v1/namespaces/${namespace}/pods`, { labelSelector: 'app=js' },
     (type, object) => object.status?.containerStatuses?.[0]?.ready);
   const name = pod.metadata.name;
-  const log = await core.readNamespacedPodLog({ namespace, name });
+  // Without a probe a pod is ready before its first line.
+  let log = '';
+  for (let tries = 0; !log && tries < 300; tries += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    log = await core.readNamespacedPodLog({ namespace, name });
+  }
   assert.match(log, /^serving ledger \/data\/l\.db/);
   const run = (command) => new Promise((resolve, reject) => {
     const out = new PassThrough();

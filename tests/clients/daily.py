@@ -4,6 +4,7 @@ Applies, watches, patches, reads logs, runs a command, checks access and deletes
 """
 
 import threading
+import time
 
 from kubernetes import client, config, watch
 from kubernetes.client.rest import ApiException
@@ -113,7 +114,12 @@ def pods(core, apps):
             break
     else:
         raise AssertionError("no pod became ready")
-    log = core.read_namespaced_pod_log(pod, NAMESPACE, tail_lines=1)
+    # Without a probe a pod is ready before its first line.
+    for _ in range(300):
+        log = core.read_namespaced_pod_log(pod, NAMESPACE, tail_lines=1)
+        if log:
+            break
+        time.sleep(0.1)
     assert log.startswith("serving ledger /data/l.db"), log
     command = "/eventlab ledger apply --db /data/l.db --mode atomic --order-id o --amount 5 --arrival a --workflow-uid u"
     said = stream(
