@@ -34,6 +34,7 @@ pub struct NodeArgs {
 const HELP: &str = "The API server must have Argo's kinds. Controllers that hold a Lease there (kube-controller-manager, \
 kube-scheduler, Argo's) keep their work.
 Pods run on this machine, as threads and child processes of this program, on a node named `eventlab`.
+A claim (PersistentVolumeClaim) that names no storage class gets a folder of this machine.
 
 Logs and port-forward: the API server connects to --listen with its client certificate (--kubelet-client-certificate), \
 whose authority it publishes (ConfigMap extension-apiserver-authentication in kube-system).";
@@ -56,6 +57,11 @@ pub enum Which {
 /// # Errors
 /// No context, an API server that does not answer, a folder that cannot be used.
 pub async fn run(place: &Place, args: &NodeArgs) -> Result<Exit, Failure> {
+    if args.listen.ip().is_unspecified() {
+        return Err(Failure::usage(
+            "--listen: name the address at which the API server reaches this machine; it cannot reach an address that means \"all\"",
+        ));
+    }
     let context = start::confirmed(&place.real).await?.ok_or_else(|| {
         Failure::usage(
             "node works for another API server: name it with --context NAME and --kubeconfig FILE",

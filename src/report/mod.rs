@@ -164,9 +164,9 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
     LabReport {
         name: name.to_owned(),
         title: lab.map_or_else(String::new, |lab| lab.title.clone()),
-        complete: lab.is_some_and(|lab| complete(lab, &judgements, &claims)),
+        complete: lab.is_some_and(|lab| complete(lab, &standing(&judgements), &claims)),
         attempts: attempts(name, &mine, &facts, &judgements),
-        not_proven: not_proven(lab, &judgements, &claims),
+        not_proven: not_proven(lab, &standing(&judgements), &claims),
         claims,
         changes,
         access: access_table(&facts, name),
@@ -182,19 +182,36 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
     }
 }
 
-/// Every stage with probes ends with proven verdicts in its last attempt, and every report stage has its claims.
-fn complete(lab: &Lab, judgements: &[Judgement], claims: &[Claim]) -> bool {
+/// What stands in the end: of each stage its last attempt, and there the last verdict on each probe and claim, since a stage
+/// may be looked at again.
+fn standing(judgements: &[Judgement]) -> Vec<&Judgement> {
+    let last_attempt = |stage: &str| {
+        let of_stage = judgements.iter().filter(|one| one.stage == stage);
+        of_stage.map(|one| one.attempt).max()
+    };
+    let mut standing: Vec<&Judgement> = Vec::new();
+    for one in judgements {
+        if Some(one.attempt) != last_attempt(&one.stage) {
+            continue;
+        }
+        standing.retain(|old| {
+            (&old.stage, &old.probe, &old.verdict.claim)
+                != (&one.stage, &one.probe, &one.verdict.claim)
+        });
+        standing.push(one);
+    }
+    standing
+}
+
+/// Every stage with probes ends with proven verdicts, and every report stage has its claims.
+fn complete(lab: &Lab, standing: &[&Judgement], claims: &[Claim]) -> bool {
     lab.stages.iter().all(|stage| {
-        let of_stage: Vec<_> = judgements
+        let mut of_stage = standing
             .iter()
             .filter(|judgement| judgement.stage == stage.name)
-            .collect();
-        let last = of_stage.iter().map(|judgement| judgement.attempt).max();
-        let proven = of_stage
-            .iter()
-            .filter(|judgement| Some(judgement.attempt) == last)
-            .all(|judgement| judgement.verdict.outcome == Outcome::Proven);
-        let judged = stage.probes.is_empty() || stage.observe || !of_stage.is_empty();
+            .peekable();
+        let judged = stage.probes.is_empty() || stage.observe || of_stage.peek().is_some();
+        let proven = of_stage.all(|judgement| judgement.verdict.outcome == Outcome::Proven);
         let reported =
             stage.report.is_none() || claims.iter().any(|claim| claim.stage == stage.name);
         proven && judged && reported
@@ -326,8 +343,8 @@ fn scored(
 }
 
 /// What stayed unproven, and what the learner named as open; each with what would prove it.
-fn not_proven(lab: Option<&Lab>, judgements: &[Judgement], claims: &[Claim]) -> Vec<String> {
-    let unproven = judgements
+fn not_proven(lab: Option<&Lab>, standing: &[&Judgement], claims: &[Claim]) -> Vec<String> {
+    let unproven = standing
         .iter()
         .filter(|judgement| judgement.verdict.outcome == Outcome::Unproven)
         .map(|judgement| {
@@ -354,4 +371,48 @@ fn proof<'a>(lab: Option<&'a Lab>, claim: &Claim) -> Option<&'a str> {
     let points = &stage.report.as_ref()?.not_proven;
     let point = points.iter().find(|point| point.text == claim.statement)?;
     Some(point.proof.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Occasion, Verdict};
+
+    fn judged(stage: &str, attempt: u32, outcome: Outcome) -> Judgement {
+        let occasion = Occasion {
+            time: jiff::Timestamp::UNIX_EPOCH,
+            lab: "own",
+            stage,
+            attempt,
+        };
+        occasion.judgement(Verdict {
+            outcome,
+            claim: "flat: passes".to_owned(),
+            because: None,
+            facts: Vec::new(),
+        })
+    }
+
+    /// A stage that was unproven is looked at again in the same attempt, and tried again in another.
+    #[test]
+    fn what_was_judged_anew_is_no_longer_open() {
+        let judgements = [
+            judged("send", 1, Outcome::Refuted),
+            judged("send", 2, Outcome::Unproven),
+            judged("send", 2, Outcome::Proven),
+            judged("fix", 1, Outcome::Proven),
+            judged("fix", 2, Outcome::Unproven),
+        ];
+        let outcomes: Vec<_> = standing(&judgements)
+            .iter()
+            .map(|one| (one.stage.as_str(), one.attempt, one.verdict.outcome))
+            .collect();
+        assert_eq!(
+            outcomes,
+            [("send", 2, Outcome::Proven), ("fix", 2, Outcome::Unproven)]
+        );
+        let open = not_proven(None, &standing(&judgements), &[]);
+        assert_eq!(open.len(), 1, "{open:?}");
+        assert!(open[0].contains("stage `fix`"), "{open:?}");
+    }
 }

@@ -35,9 +35,13 @@ pub enum ErrandError {
         source: Box<kube::Error>,
     },
     #[error(
-        "waiting for the end of Workflow {name}: {missed}; `kubectl -n eventlab get workflow {name}` says where it stands"
+        "waiting for the end of Workflow {name}: {missed}; `{kubectl} get workflow {name}` says where it stands"
     )]
-    Waiting { name: String, missed: String },
+    Waiting {
+        name: String,
+        missed: String,
+        kubectl: String,
+    },
     #[error("Workflow {name} ended {phase} without a pod that ran: {message}")]
     NoPod {
         name: String,
@@ -80,7 +84,7 @@ pub async fn run(
         .await
         .map_err(failed("make the Workflow"))?;
     let name = made.metadata.name.unwrap_or_default();
-    let ended = ended(&api, &name).await?;
+    let ended = ended(&api, &name, cluster).await?;
     answer(cluster, name, &ended).await
 }
 
@@ -109,13 +113,18 @@ fn workflow(manifest: &str, arguments: &[String]) -> Result<Value, ErrandError> 
     Ok(object)
 }
 
-async fn ended(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, ErrandError> {
+async fn ended(
+    api: &Api<DynamicObject>,
+    name: &str,
+    cluster: &Cluster,
+) -> Result<DynamicObject, ErrandError> {
     let ended = waiting::until(api, name, PATIENCE, |workflow| {
         has_ended(phase_of(workflow))
     });
     ended.await.map_err(|missed| ErrandError::Waiting {
         name: name.to_owned(),
         missed: missed.to_string(),
+        kubectl: cluster.kubectl(),
     })
 }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::expected::Subscription;
+use super::gate::NO_START_REASONS;
 use super::matchers::LogEvent;
 use crate::cluster::{
     AccessReview, AttemptRow, Books, BusMessage, EffectRow, LogLine, RecordRow, TransitionRow,
@@ -327,19 +328,15 @@ pub fn workflow_created(arrival: &Arrival, execution: &Execution, namespace: &st
 /// What a pod of a Workflow cannot get over by itself: nobody sees it in the Workflow's own message.
 #[must_use]
 pub fn stuck(workflow: &Value) -> Option<String> {
-    const SIGNS: [&str; 5] = [
-        "ImagePull",
-        "ErrImage",
-        "InvalidImageName",
-        "Unschedulable",
-        "CreateContainer",
-    ];
     let nodes = workflow.pointer("/status/nodes")?.as_object()?;
     nodes
         .values()
         .filter(|node| node["phase"] == "Pending")
         .filter_map(|node| node["message"].as_str())
-        .find(|message| SIGNS.iter().any(|sign| message.contains(sign)))
+        .find(|message| {
+            let mut signs = NO_START_REASONS.into_iter().chain(["Unschedulable"]);
+            signs.any(|sign| message.contains(sign))
+        })
         .map(str::to_owned)
 }
 

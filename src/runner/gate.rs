@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub(super) use self::pods::log_level;
+pub(super) use self::starting::NO_START_REASONS;
 use super::expected::Subscription;
 use crate::embedded::bus::ConsumerInfo;
 use crate::lab::GateMode;

@@ -129,7 +129,9 @@ impl Worker {
                 if let Ok(Applied { change, .. }) = &applied
                     && let Some(diff) = change.clone()
                 {
-                    self.answer(&asked, Message::Changed { diff });
+                    // The effect's own answer follows: one place to die at after it, not two of one name.
+                    let changed = Message::Changed { diff };
+                    let _ = self.messages.send((asked.generation, changed));
                 }
                 let result = applied.map(|applied| applied.fingerprints);
                 self.answer(&asked, Message::Applied { attempt, result });

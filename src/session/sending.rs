@@ -9,8 +9,8 @@ use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::{IntentAction, Judgement};
 use crate::evidence::{
-    Entry, Expectation, Fate, Occasion, Outcome, Row, Scope, judge, judge_access, judge_orders,
-    rows, trace_id,
+    Entry, Expectation, Fact, Fate, Observation, Occasion, Outcome, ProbeRun, Row, Scope, judge,
+    judge_access, judge_orders, rows, trace_id,
 };
 use crate::lab::{GateMode, Stage};
 
@@ -257,11 +257,7 @@ impl State {
             attempt: run.attempt,
             settled: true,
         };
-        let sent = run.probe_runs();
-        rows(&sent, self.facts(), scope)
-            .iter()
-            .take(sent.len())
-            .all(|row| row.fate.is_some())
+        all_known(&run.probe_runs(), self.facts(), scope)
     }
 
     /// Judges everything that the stage expects; `not_looked` says why access could not be reviewed.
@@ -310,11 +306,12 @@ impl State {
         let rights = access_expectations(&stage);
         judgements.extend(judge_access(occasion, &rights, facts, not_looked));
         let orders = self.order_expectations(&stage, run.attempt);
-        // `rows` of other requests, such as the learner's own, come after those of the stage.
-        let under_way = rows
-            .iter()
-            .take(run.probe_runs().len())
-            .any(|row| row.fate.is_none());
+        // What came after the look at the orders says nothing of what the look could have seen.
+        let look = facts.iter().rposition(|fact| {
+            is_look(fact) && fact.stage == stage.name && fact.attempt == run.attempt
+        });
+        let until_then = look.and_then(|look| facts.get(..look)).unwrap_or(facts);
+        let under_way = !all_known(&run.probe_runs(), until_then, scope);
         judgements.extend(judge_orders(
             occasion, &orders, facts, not_looked, under_way,
         ));
@@ -431,4 +428,17 @@ fn sentence(claim: &str, because: Option<&str>) -> String {
         Some(because) => format!("{claim} ({because})"),
         None => claim.to_owned(),
     }
+}
+
+/// Whether the fate of each of these requests is known from these facts. Rows of others, such as the learner's own, come
+/// after theirs.
+fn all_known(sent: &[ProbeRun], facts: &[Fact], scope: Scope<'_>) -> bool {
+    rows(sent, facts, scope)
+        .iter()
+        .take(sent.len())
+        .all(|row| row.fate.is_some())
+}
+
+fn is_look(fact: &Fact) -> bool {
+    matches!(fact.observation, Observation::OrderState { .. })
 }

@@ -1,6 +1,7 @@
 //! The real program on a pseudo-terminal: first order, keys, resizing, every way to leave, and what it leaves behind.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -9,6 +10,13 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
 /// A hang guard, far above what anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const SIZE: PtySize = PtySize {
+    rows: 24,
+    cols: 80,
+    pixel_width: 0,
+    pixel_height: 0,
+};
 
 fn size_of(count: u16) -> std::num::NonZero<u16> {
     std::num::NonZero::new(count).unwrap()
@@ -29,14 +37,30 @@ impl Session {
         Self::start_with(state, arguments, &[])
     }
 
-    pub fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let size = PtySize {
-            rows: 24,
-            cols: 80,
-            pixel_width: 0,
-            pixel_height: 0,
+    /// The program on a terminal that it does not lead: when that goes away, no signal says so.
+    fn without_control(state: &Path) -> Self {
+        let pair = native_pty_system().openpty(SIZE).unwrap();
+        let name = pair.master.tty_name().unwrap();
+        let no_control = rustix::fs::OFlags::NOCTTY.bits().cast_signed();
+        let side = || {
+            let mut options = std::fs::OpenOptions::new();
+            options.read(true).write(true).custom_flags(no_control);
+            std::process::Stdio::from(options.open(&name).unwrap())
         };
-        let pair = native_pty_system().openpty(size).unwrap();
+        let child = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+            .args(["--state-dir", state.to_str().unwrap()])
+            .env("TERM", "xterm-256color")
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .unwrap();
+        drop(pair.slave);
+        Self::over(Box::new(child), pair.master)
+    }
+
+    pub fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let pair = native_pty_system().openpty(SIZE).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_eventlab"));
         command.args(["--state-dir", state.to_str().unwrap()]);
         command.args(arguments);
@@ -327,45 +351,47 @@ fn a_panic_of_the_work_is_said_and_the_screen_lives_on() {
     assert!(log.contains("before effect"), "{log}");
 }
 
+/// With the signal that a closed terminal sends, and without it, as where the program does not lead the terminal's session.
 #[test]
 fn a_terminal_that_goes_away_ends_the_program_and_saves_the_session() {
-    let state = tempfile::tempdir().unwrap();
-    let mut session = Session::start(state.path(), &[]);
-    session.wait_for("Press Enter");
-    session.send("\r");
-    session.wait_for("Succeeded");
-    session.wait_for("passed");
-    let Session {
-        master,
-        input,
-        output,
-        mut child,
-        ..
-    } = session;
-    drop((input, master, output));
-    let end = Instant::now() + PATIENCE;
-    while child.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < end, "it does not end");
-        std::thread::sleep(Duration::from_millis(50));
+    for start in [
+        (|state| Session::start(state, &[])) as fn(&Path) -> Session,
+        Session::without_control,
+    ] {
+        let state = tempfile::tempdir().unwrap();
+        let mut session = start(state.path());
+        session.wait_for("Press Enter");
+        session.send("\r");
+        session.wait_for("Succeeded");
+        session.wait_for("passed");
+        let Session {
+            master,
+            input,
+            output,
+            mut child,
+            ..
+        } = session;
+        drop((input, master, output));
+        let end = Instant::now() + PATIENCE;
+        while child.try_wait().unwrap().is_none() {
+            if Instant::now() > end {
+                child.kill().unwrap();
+                panic!("it does not end");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let mut again = Session::start(state.path(), &[]);
+        again.wait_for("passed");
+        again.send("q");
+        assert_eq!(again.ended(), 0);
     }
-    let mut again = Session::start(state.path(), &[]);
-    again.wait_for("passed");
-    again.send("q");
-    assert_eq!(again.ended(), 0);
 }
 
 /// Stopped from a shell with job control and brought back by `fg`; the terminal's settings are the same before and after.
 #[test]
 fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_comes_back() {
     let state = tempfile::tempdir().unwrap();
-    let pair = native_pty_system()
-        .openpty(PtySize {
-            rows: 24,
-            cols: 80,
-            pixel_width: 0,
-            pixel_height: 0,
-        })
-        .unwrap();
+    let pair = native_pty_system().openpty(SIZE).unwrap();
     let mut command = CommandBuilder::new("sh");
     command.args(["-i"]);
     command.env("PS1", "ready> ");

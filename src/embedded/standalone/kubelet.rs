@@ -22,7 +22,7 @@ use kube::{Api, Client};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::embedded::api::listener::{Limits, ListenError, Listener, Peer};
@@ -76,7 +76,7 @@ pub struct KubeletConfig {
 /// A served port; dropping it ends it.
 pub struct Kubelet {
     port: u16,
-    cancel: CancellationToken,
+    cancel: DropGuard,
     task: JoinHandle<()>,
 }
 
@@ -94,7 +94,11 @@ impl Kubelet {
         let port = listener.port();
         let cancel = CancellationToken::new();
         let task = tokio::spawn(listener.serve(router(config), cancel.clone()));
-        Ok(Self { port, cancel, task })
+        Ok(Self {
+            port,
+            cancel: cancel.drop_guard(),
+            task,
+        })
     }
 
     /// The port it listens on.
@@ -105,7 +109,7 @@ impl Kubelet {
 
     /// Ends open streams and waits for it.
     pub async fn stop(self) {
-        self.cancel.cancel();
+        drop(self.cancel);
         // A listener that panicked has ended too.
         let _ = self.task.await;
     }

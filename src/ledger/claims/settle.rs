@@ -97,7 +97,11 @@ impl Ledger {
         by: Person<'_>,
     ) -> Result<Settlement, LedgerError> {
         key("name of the person", by.name)?;
-        text("note", by.note)?;
+        match finding {
+            // A risk without a word is none that anybody could weigh later.
+            Finding::Unknown(_) => key("note", by.note)?,
+            Finding::Found(_) | Finding::Absent => text("note", by.note)?,
+        }
         if let Finding::Found(reference) = finding {
             key("reference", reference)?;
         }

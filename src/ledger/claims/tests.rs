@@ -205,6 +205,8 @@ fn what_a_person_writes_down_stays_and_what_is_not_open_is_not_hers_to_decide() 
     for (finding, name) in [
         (Finding::Found(String::new()), "dana"),
         (found.clone(), " "),
+        // A risk that nobody put into words.
+        (nobody.clone(), "dana"),
     ] {
         let by = Person { name, note: "" };
         let refused = ledger.decide("o-1", "notify", &finding, by);

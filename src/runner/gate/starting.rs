@@ -12,7 +12,7 @@ const ENOUGH_RESTARTS: u64 = 3;
 const CRASH_LOOP: &str = "crash-loop";
 const NO_START: &str = "no-start";
 /// What the kubelet says of a container whose image it does not get, or that it cannot make as it is written.
-const NO_START_REASONS: [&str; 6] = [
+pub(in crate::runner) const NO_START_REASONS: [&str; 6] = [
     "ErrImagePull",
     "ImagePullBackOff",
     "InvalidImageName",

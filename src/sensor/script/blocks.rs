@@ -115,10 +115,15 @@ impl<'s> Reader<'_, 's> {
             ));
         }
         let mut items = Vec::new();
-        while let Some(placed) = self.peek() {
-            if matches!(self.word(), Some("end" | "else" | "elseif" | "until")) {
-                break;
+        let mut returned = false;
+        while let Some(placed) = self.peek()
+            && !self.at_end_of_block()
+        {
+            // Nothing follows a `return`; that nothing but a label does, only this reader would miss.
+            if returned && placed.token == Token::Label {
+                return Err(self.error());
             }
+            returned |= self.word() == Some("return");
             self.item(placed, &mut items)?;
         }
         self.depth -= 1;
@@ -127,6 +132,22 @@ impl<'s> Reader<'_, 's> {
             until,
             items,
         })
+    }
+
+    fn at_end_of_block(&self) -> bool {
+        let ends = |word| matches!(word, "end" | "else" | "elseif" | "until");
+        self.peek().is_none() || self.word().is_some_and(ends)
+    }
+
+    /// A `break` is the last statement of its block.
+    fn last(&mut self) -> Result<(), ScriptError> {
+        if self.peek().map(|placed| placed.token) == Some(Token::Symbol(b';')) {
+            self.at += 1;
+        }
+        match self.at_end_of_block() {
+            true => Ok(()),
+            false => Err(self.error()),
+        }
     }
 
     fn item(&mut self, placed: Placed<'s>, items: &mut Vec<Item<'s>>) -> Result<(), ScriptError> {
@@ -138,7 +159,14 @@ impl<'s> Reader<'_, 's> {
                 Some(Token::Name(name)) if !KEYWORDS.contains(&name) => Kind::Goto(name),
                 _ => return Err(self.error()),
             },
-            Token::Name("break") => Kind::Break,
+            Token::Name("break") => {
+                items.push(Item {
+                    start: placed.start,
+                    end: placed.end,
+                    kind: Kind::Break,
+                });
+                return self.last();
+            }
             Token::Name("local") => Kind::Local(self.local()),
             Token::Name("do") => self.compound(false)?,
             Token::Name("while" | "for") => {
@@ -176,7 +204,7 @@ impl<'s> Reader<'_, 's> {
         }
     }
 
-    /// The last name that a `local` declares, for messages.
+    /// The first name that a `local` declares, for messages.
     fn local(&self) -> &'s str {
         let mut ahead = self.tokens.iter().skip(self.at);
         match ahead.next().map(|placed| placed.token) {

@@ -4,7 +4,7 @@
 //! after the label, which then runs again. What such a loop must not catch, a `break` of a loop around it or a jump
 //! further out, leaves a mark and is passed on. Lines stay where they are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::ScriptError;
 use super::blocks::{Block, Item, Kind, blocks};
@@ -29,23 +29,30 @@ pub(super) fn without(source: &str) -> Result<Option<String>, ScriptError> {
         _ => return Err(outside("a script with so many jumps")),
     }
     let block = blocks(&tokens, source.len())?;
-    let mut prefix = "jump".to_owned();
-    while source.contains(&prefix) {
-        prefix.push('_');
-    }
     let mut writer = Writer {
         source,
-        prefix,
+        prefix: unused_prefix(source),
         names: 0,
         edits: Vec::new(),
+        passed: HashSet::new(),
         frames: Vec::new(),
     };
     writer.block(&block)?;
     Ok(Some(writer.written()))
 }
 
+/// What no name of the script begins with.
+fn unused_prefix(source: &str) -> String {
+    let underscores = |rest: &str| rest.bytes().take_while(|byte| *byte == b'_').count();
+    let longest = source.split("jump").skip(1).map(underscores).max();
+    format!(
+        "jump{}",
+        "_".repeat(longest.map_or(0, |longest| longest + 1))
+    )
+}
+
 /// Where an edit stands among others at the same place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Order {
     /// After a loop; the inner one first.
     After(usize),
@@ -103,6 +110,8 @@ struct Writer<'s> {
     prefix: String,
     names: usize,
     edits: Vec<Edit>,
+    /// Where which mark is passed on already.
+    passed: HashSet<(usize, Order, String)>,
     frames: Vec<Frame<'s>>,
 }
 
@@ -214,7 +223,7 @@ impl<'s> Writer<'s> {
     fn item(&mut self, item: &Item<'s>) -> Result<(), ScriptError> {
         match &item.kind {
             Kind::Local(_) | Kind::Other => {}
-            Kind::Label(_) => self.edit(item, "do end".to_owned()),
+            Kind::Label(_) => self.edit(item, "do end"),
             Kind::Goto(name) => self.jump(item, name)?,
             Kind::Break => self.leave(item)?,
             Kind::Function(body) => {
@@ -237,12 +246,13 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    fn edit(&mut self, item: &Item<'s>, text: String) {
+    /// Puts a text in place of an item, apart from what stands beside it.
+    fn edit(&mut self, item: &Item<'s>, text: &str) {
         self.edits.push(Edit {
             at: item.start,
             end: item.end,
             order: Order::Instead,
-            text,
+            text: format!(" {text} "),
         });
     }
 
@@ -283,7 +293,7 @@ impl<'s> Writer<'s> {
         for (at, order) in leaves {
             self.pass_on(at, order, &mark);
         }
-        self.edit(item, format!("do {mark} = true break end"));
+        self.edit(item, &format!("do {mark} = true break end"));
         Ok(())
     }
 
@@ -339,23 +349,18 @@ impl<'s> Writer<'s> {
                 self.pass_on(at, order, &mark);
             }
         }
-        self.edit(item, format!("do {mark} = true break end"));
+        self.edit(item, &format!("do {mark} = true break end"));
         Ok(())
     }
 
     /// Behind a loop: goes on leaving where the mark is set.
     fn pass_on(&mut self, at: usize, order: Order, mark: &str) {
-        let text = format!(" if {mark} then break end ");
-        let known = self
-            .edits
-            .iter()
-            .any(|edit| (edit.at, edit.order) == (at, order) && edit.text == text);
-        if !known {
+        if self.passed.insert((at, order, mark.to_owned())) {
             self.edits.push(Edit {
                 at,
                 end: at,
                 order,
-                text,
+                text: format!(" if {mark} then break end "),
             });
         }
     }
@@ -455,6 +460,18 @@ mod tests {
     use super::without;
     use crate::sensor::script::{Script, ScriptError};
 
+    #[test]
+    fn no_name_of_a_script_is_taken_for_a_mark() {
+        for (source, prefix) in [
+            ("", "jump"),
+            ("local jump = 1", "jump_"),
+            ("jump1 jump__ jumpjump_", "jump___"),
+        ] {
+            assert_eq!(super::unused_prefix(source), prefix);
+            assert!(!source.contains(prefix) || source.is_empty());
+        }
+    }
+
     /// What a script answers, for a script that returns a text.
     fn answer(source: &str) -> String {
         let script =
@@ -473,6 +490,16 @@ mod tests {
     fn jumps_do_what_they_do_in_upstreams_engine() {
         for (source, wanted) in [
             ("goto x ::x:: return 1", "1"),
+            // No blank between a label and what stands beside it.
+            ("goto done ::done::return 1", "1"),
+            (
+                "local s='' for i=1,3 do if i==2 then goto c end s=s..i::c::end return s",
+                "13",
+            ),
+            (
+                "local n=0::again::n=n+1 if n<5 then goto again end return n",
+                "5",
+            ),
             (
                 "for i=1,3 do if i==2 then goto done end end ::done:: return 'g'",
                 "g",
@@ -585,8 +612,22 @@ mod tests {
                 "repeat goto x local a = 1 ::x:: until a",
                 "jumps into the scope of local 'a'",
             ),
-            ("break ::x:: return 1", "no loop to break"),
+            ("break ::x:: return 1", "parse error"),
+            ("goto x ::x:: do break end", "no loop to break"),
             ("goto = 1", "parse error"),
+            // A `return` or `break` is the last of its block, whatever is made of a label behind it.
+            (
+                "if event then goto x end return false ::x:: return true",
+                "parse error",
+            ),
+            (
+                "while true do if event then goto c end break ::c:: end return 1",
+                "parse error",
+            ),
+            (
+                "while true do if event then goto c end break y=1 ::c:: end return 1",
+                "parse error",
+            ),
             ("local t = event.goto return t", "parse error"),
         ] {
             match without(source) {

@@ -15,6 +15,19 @@ const MODES: [&str; 4] = [
 ];
 const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
+/// Why a key cannot be one (`IsConfigMapKey`): it becomes the name of a file.
+fn wrong_key(key: &str) -> Option<&'static str> {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    match key {
+        "." => Some("must not be '.'"),
+        ".." => Some("must not be '..'"),
+        _ if key.len() > 253 => Some("must be no more than 253 characters"),
+        _ if key.is_empty() || !key.bytes().all(good) => Some(KEY),
+        _ if key.starts_with("..") => Some("must not start with '..'"),
+        _ => None,
+    }
+}
+
 /// Keys and size of a ConfigMap's or Secret's data.
 pub(super) fn check(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
     let mut total = 0;
@@ -26,10 +39,9 @@ pub(super) fn check(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
             .into_iter()
             .flatten()
         {
-            let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            if key.is_empty() || !key.bytes().all(good) {
+            if let Some(why) = wrong_key(key) {
                 let field = format!("{group}[{key}]");
-                causes.push(Cause::invalid(field, &Value::from(key.as_str()), KEY));
+                causes.push(Cause::invalid(field, &Value::from(key.as_str()), why));
             }
             let length = value.as_str().map_or(0, str::len);
             total += if base64 { length / 4 * 3 } else { length };
@@ -96,5 +108,34 @@ pub(super) fn check_claim(object: &Value, causes: &mut Vec<Cause>) {
             ));
         }
         Some(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrong_key;
+
+    /// A key becomes the name of a file in a mounted volume.
+    #[test]
+    fn a_key_is_the_name_of_a_file_and_of_nothing_else() {
+        let longest = "k".repeat(253);
+        for good in ["a", "a.b", ".a", "a..", "-_.", longest.as_str()] {
+            assert_eq!(wrong_key(good), None, "{good}");
+        }
+        let too_long = "k".repeat(254);
+        for bad in [
+            "",
+            ".",
+            "..",
+            "..a",
+            "..2024",
+            "a/b",
+            "../a",
+            "a b",
+            "é",
+            too_long.as_str(),
+        ] {
+            assert!(wrong_key(bad).is_some(), "{bad}");
+        }
     }
 }
