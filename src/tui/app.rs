@@ -8,7 +8,7 @@ mod overlay;
 mod pointer;
 mod questions;
 
-use crossterm::event::{KeyEvent, KeyEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::builtin::BuiltIn;
 use super::cursor::Cursor;
@@ -242,6 +242,18 @@ impl App {
         if event.kind == KeyEventKind::Release {
             return None;
         }
+        // Esc and a key that arrive together read as Alt and the key; tmux and slow lines send them so. Nothing here wants Alt.
+        if event.modifiers.contains(KeyModifiers::ALT) && self.editor.is_none() {
+            let escape = KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE);
+            let modifiers = event.modifiers.difference(KeyModifiers::ALT);
+            return self
+                .single_key(escape, state)
+                .or_else(|| self.single_key(KeyEvent { modifiers, ..event }, state));
+        }
+        self.single_key(event, state)
+    }
+
+    fn single_key(&mut self, event: KeyEvent, state: &State) -> Option<Command> {
         let action = keys::action(event);
         if action == Some(Action::Interrupt) {
             return Some(Command::Quit);

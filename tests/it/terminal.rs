@@ -481,6 +481,29 @@ fn the_mouse_works_until_it_is_freed_and_sizes_may_come_in_a_storm() {
     assert_eq!(session.ended(), 0);
 }
 
+/// What is typed while the terminal gets another size, and what comes in one read with Esc, is not lost.
+#[test]
+fn keys_that_come_together_with_something_else_are_taken() {
+    let state = tempfile::tempdir().unwrap();
+    let mut session = Session::start(state.path(), &[]);
+    session.wait_for("Press Enter");
+    for rows in [25, 24].repeat(10) {
+        session
+            .parser
+            .screen_mut()
+            .set_size(size_of(rows), size_of(80));
+        session.master.resize(PtySize { rows, ..SIZE }).unwrap();
+        session.send("?");
+        session.wait_for("Keys  (Esc closes)");
+        session.send("\x1bv");
+        session.wait_gone("Keys  (Esc closes)");
+    }
+    // Twenty steps through eight panes.
+    session.wait_for("[counters]");
+    session.send("\x1bq");
+    assert_eq!(session.ended(), 0);
+}
+
 /// Line by line: no byte of a terminal's language, typed answers, every change a line of its own.
 #[test]
 fn the_linear_mode_needs_no_terminal() {
