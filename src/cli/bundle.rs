@@ -88,8 +88,11 @@ fn copies(folder: &Path, labs: &[Lab]) -> BTreeMap<String, String> {
 /// A file that cannot be read, or is no bundle.
 pub async fn open(args: &OpenArgs, look: Look) -> Result<Exit, Failure> {
     let shown = args.file.display();
-    let file = File::open(&args.file)
-        .map_err(|error| Failure::usage(format!("cannot open {shown}: {error}")))?;
+    let file = File::open(&args.file).map_err(|error| {
+        Failure::usage(format!(
+            "cannot open {shown}: {error}; `eventlab report --bundle FILE` makes such a file"
+        ))
+    })?;
     let bundle = Bundle::open(BufReader::new(file), Limits::default())
         .map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
     if let Some(name) = &args.manifest {

@@ -182,7 +182,7 @@ fn same_bus(folder: &Path, known: Option<&Remembered>, url: Option<&str>) -> Res
 async fn look(address: &BusAddress, access: &Access) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::environment(format!(
-            "the bus {} cannot be used: {error}; is it a nats-server with JetStream, and is the login right?",
+            "the bus {} cannot be used: {error}; is it a nats-server with JetStream, does it offer TLS where the address says tls://, and is the login right?",
             address.url
         ))
     };

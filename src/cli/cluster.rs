@@ -144,9 +144,14 @@ async fn detach(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
         if ended.is_some() {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             let said = said.trim().trim_start_matches("eventlab: ");
-            return Err(Failure::environment(format!(
-                "the cluster did not start: {said}"
-            )));
+            return Err(Failure::environment(if said.is_empty() {
+                format!(
+                    "the cluster did not start, and could not write why to {}: is the disk full (`df`)? `eventlab cluster start` says it here",
+                    log.display()
+                )
+            } else {
+                format!("the cluster did not start: {said}")
+            }));
         }
         match start::running(&folder) {
             Some(running) if Some(running.pid) == child.id() => {

@@ -42,7 +42,9 @@ pub async fn run(place: &Place, args: &MetricsArgs) -> Result<Exit, Failure> {
         )));
     }
     let taken = |error: std::io::Error| {
-        Failure::environment(format!("cannot listen on {address}: {error}"))
+        Failure::environment(format!(
+            "cannot listen on {address}: {error}; end what listens there, or take a free port with --serve 127.0.0.1:0"
+        ))
     };
     let listener = tokio::net::TcpListener::bind(address)
         .await

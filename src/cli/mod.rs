@@ -15,6 +15,7 @@ mod lint;
 mod metrics;
 mod node;
 pub mod place;
+mod pod;
 mod prepare;
 mod progress;
 mod run;
@@ -29,6 +30,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::embedded::node::child;
 use crate::ledger::commands::{self, LedgerCommand};
 use crate::ledger::crm::commands::{self as crm, CrmCommand};
 use exit::{Exit, Failure};
@@ -128,9 +130,14 @@ enum LabCommand {
 /// Runs the program with its arguments (the first is its name) and answers its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let in_pod = arguments
-        .get(1)
-        .is_some_and(|name| name == "ledger" || name == "crm");
+    if child::has_node() {
+        return pod::run(arguments);
+    }
+    // In a pod of a real cluster, wrong arguments of a workload end as they do in an embedded one.
+    let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+        && arguments
+            .get(1)
+            .is_some_and(|name| name == "ledger" || name == "crm");
     match Cli::try_parse_from(arguments) {
         Ok(Cli {
             command: Some(Command::Ledger(command)),
@@ -141,7 +148,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             command: Some(Command::Crm(command)),
             ..
         }) => crm::run(&command, &mut std::io::stderr()),
-        Ok(cli) => finish(dispatch(cli)),
+        Ok(cli) => finish(block_on(command(cli))),
         Err(error) => {
             // Help and version come as errors, too; a closed stdout changes nothing.
             let _ = error.print();
@@ -169,12 +176,14 @@ fn finish(result: Result<Exit, Failure>) -> u8 {
 }
 
 /// Work is done in a spawned task: from the main future each call of a client in process costs fifteen times more.
-fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+fn block_on(
+    work: impl Future<Output = Result<Exit, Failure>> + Send + 'static,
+) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::environment(format!("cannot start threads: {error}")))?;
-    let result = runtime.block_on(async { tokio::spawn(command(cli)).await });
+    let result = runtime.block_on(async { tokio::spawn(work).await });
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     result.unwrap_or_else(|error| Err(Failure::internal(format!("a defect of eventlab: {error}"))))
 }

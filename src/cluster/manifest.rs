@@ -10,7 +10,7 @@ const LIMIT: usize = 1 << 20;
 pub enum ManifestError {
     #[error("{file}: larger than {LIMIT} bytes; split it")]
     TooLarge { file: String },
-    #[error("{file}: YAML error at {place}{message}; correct it and apply again")]
+    #[error("{file}: YAML error at {place}{message}; correct the file")]
     Yaml {
         file: String,
         place: String,

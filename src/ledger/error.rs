@@ -10,7 +10,7 @@ pub enum LedgerError {
     /// The order breaks a rule of the ledger; nothing was written.
     #[error("{field} {reason}")]
     Invalid { field: &'static str, reason: String },
-    #[error("open ledger {}: {reason}", path.display())]
+    #[error("cannot open ledger {}: {reason}; check that its directory exists, and that the file system may be written", path.display())]
     Open { path: PathBuf, reason: String },
     #[error("there is no ledger at {}; the first `eventlab ledger apply` makes it", .0.display())]
     Missing(PathBuf),

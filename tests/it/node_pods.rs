@@ -796,3 +796,60 @@ async fn a_readiness_probe_decides_when_a_pod_is_ready() {
         "{events:?}"
     );
 }
+
+/// The program that runs in a pod is the one that runs on the host: what it can be told there must not lead to the host.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_option_of_the_program_leads_to_the_host() {
+    let cluster = Cluster::new().await;
+    let outside = tempfile::tempdir().unwrap();
+    let secret = outside.path().join("kubeconfig");
+    std::fs::write(&secret, "canary: yes").unwrap();
+    let (folder, file) = (outside.path().to_str().unwrap(), secret.to_str().unwrap());
+    let mut pods = vec![
+        vec!["ledger", "show"],
+        vec!["ledger", "clock"],
+        vec!["ledger", "reconcile"],
+    ];
+    for command in ["show", "verify", "clock", "reconcile"] {
+        pods.extend([
+            vec!["ledger", command, "--state-dir", folder],
+            vec!["--state-dir", folder, "ledger", command],
+            vec!["ledger", command, "--session", "embedded"],
+            vec![
+                "ledger",
+                command,
+                "--context",
+                "admin",
+                "--kubeconfig",
+                file,
+            ],
+            vec!["ledger", command, "--labs", folder],
+            vec!["ledger", command, "--bus", "nats://127.0.0.1:1"],
+        ]);
+    }
+    let names: Vec<String> = (0..pods.len())
+        .map(|index| format!("reach-{index}"))
+        .collect();
+    for (name, words) in names.iter().zip(&pods) {
+        let mut container = workload(&["/eventlab"], words);
+        container["env"] = json!([
+            {"name": "EVENTLAB_STATE_DIR", "value": folder}, {"name": "KUBECONFIG", "value": file},
+            {"name": "HOME", "value": folder}, {"name": "XDG_STATE_HOME", "value": folder},
+        ]);
+        cluster.create(name, never(container)).await;
+    }
+    for (name, words) in names.iter().zip(&pods) {
+        let pod = cluster.wait_phase(name, "Failed").await;
+        let log = cluster.log(name, "main").await;
+        let code = container(&pod, "main")["state"]["terminated"]["exitCode"].clone();
+        assert!(
+            code == 64 || (code == 1 && words.len() == 2),
+            "{words:?} {code} {log}"
+        );
+        assert!(
+            !log.contains("canary") && !log.is_empty(),
+            "{words:?} {log}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+}

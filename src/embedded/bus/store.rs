@@ -49,7 +49,13 @@ pub enum BusOpenError {
         "the bus database {path} has format {found}, this eventlab knows up to {SCHEMA}; use the newer eventlab or reset the session"
     )]
     Newer { path: PathBuf, found: i64 },
-    #[error("cannot open the bus database {path}: {reason}")]
+    #[error(
+        "cannot write the bus database {path}: {reason}; is its disk full (`df`)? Free some space, or choose another --state-dir"
+    )]
+    NoSpace { path: PathBuf, reason: String },
+    #[error(
+        "cannot open the bus database {path}: {reason}; check that its directory exists and may be written"
+    )]
     Failed { path: PathBuf, reason: String },
 }
 
@@ -66,6 +72,9 @@ impl BusOpenError {
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
                 BusOpenError::ReadOnly { path }
+            }
+            Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => {
+                BusOpenError::NoSpace { path, reason }
             }
             _ => BusOpenError::Failed { path, reason },
         }

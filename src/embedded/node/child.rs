@@ -36,6 +36,12 @@ pub fn guard() -> Option<u8> {
     if watching.is_err() { Some(1) } else { None }
 }
 
+/// Whether a node started this process, as a container of a pod.
+#[must_use]
+pub fn has_node() -> bool {
+    std::env::var_os(PARENT_VARIABLE).is_some()
+}
+
 fn parent_id() -> u32 {
     std::os::unix::process::parent_id()
 }

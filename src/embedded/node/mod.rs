@@ -126,14 +126,19 @@ pub fn own_program() -> std::io::Result<PathBuf> {
 /// Why the node did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    #[error("make the node's folder {}: {source}", path.display())]
+    #[error(
+        "cannot make the node's folder {}: {source}; move what is in its way, free some space, or choose another --state-dir",
+        path.display()
+    )]
     Folder {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("end the child processes of an earlier run: {0}")]
+    #[error(
+        "cannot end the child processes of an earlier run: {0}; `eventlab cluster stop` ends what still runs"
+    )]
     Sweep(std::io::Error),
-    #[error("register node {NODE_NAME}: {0}")]
+    #[error("cannot register node {NODE_NAME}: {0}")]
     Register(Box<kube::Error>),
 }
 

@@ -12,6 +12,10 @@ pub enum OpenError {
     )]
     Unreachable { path: PathBuf, detail: String },
     #[error(
+        "cannot write the cluster database {path}: {detail}; is its disk full (`df`)? Free some space, or choose another --state-dir"
+    )]
+    NoSpace { path: PathBuf, detail: String },
+    #[error(
         "cannot write the cluster database {path}: it is read-only; make it writable or choose another --state-dir"
     )]
     ReadOnly { path: PathBuf },
@@ -46,12 +50,15 @@ impl OpenError {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::Locked { path },
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => OpenError::ReadOnly { path },
             Some(ErrorCode::NotADatabase) => OpenError::Foreign { path },
-            Some(ErrorCode::CannotOpen | ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => {
-                OpenError::Unreachable {
-                    path,
-                    detail: error.to_string(),
-                }
-            }
+            Some(ErrorCode::CannotOpen) => OpenError::Unreachable {
+                path,
+                detail: error.to_string(),
+            },
+            // A file system without room for the journal's index answers with an I/O error, not with "full".
+            Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => OpenError::NoSpace {
+                path,
+                detail: error.to_string(),
+            },
             _ => OpenError::Damaged {
                 path,
                 detail: error.to_string(),
