@@ -62,10 +62,22 @@ fn record_anew() {
     }
 }
 
-/// The recorded session, as it is taken up again.
-fn recorded() -> State {
+/// The recorded session, at its report.
+pub fn at_the_report() -> State {
+    let labs = Catalog::bundled().unwrap().labs();
+    let lab = labs.iter().find(|lab| lab.name == "filter-path").unwrap();
+    let report = lab.stages.iter().find(|stage| stage.report.is_some());
+    taken_up(|checkpoint| {
+        checkpoint.stage.clone_from(&report.unwrap().name);
+        checkpoint.phase = StagePhase::Fresh;
+    })
+}
+
+/// The recorded session, as it is taken up again from a checkpoint that may be changed before.
+fn taken_up(change: impl FnOnce(&mut Checkpoint)) -> State {
     let read = |file: &str| fs::read(record().join(file)).unwrap();
-    let checkpoint = Checkpoint::parse(&read("checkpoint.json")).unwrap();
+    let mut checkpoint = Checkpoint::parse(&read("checkpoint.json")).unwrap();
+    change(&mut checkpoint);
     let (entries, damaged) = parse_entries(read("evidence.jsonl").as_slice()).unwrap();
     assert!(damaged.is_empty(), "{damaged:?}");
     let lines = entries.iter().filter_map(|entry| match entry {
@@ -79,9 +91,7 @@ fn recorded() -> State {
     );
     let written = checkpoint.written;
     let labs = Catalog::bundled().unwrap().labs();
-    let (state, _) = State::resume(Some(checkpoint), &entries, labs, written);
-    assert_eq!(*state.phase(), StagePhase::Passed, "{:?}", state.found());
-    state
+    State::resume(Some(checkpoint), &entries, labs, written).0
 }
 
 #[test]
@@ -90,7 +100,8 @@ fn the_pictures_are_the_real_screen() {
     if draws {
         record_anew();
     }
-    let state = recorded();
+    let state = taken_up(|_| ());
+    assert_eq!(*state.phase(), StagePhase::Passed, "{:?}", state.found());
     let mut app = app(true, false);
     app.row = 1;
     app.layer = 3;

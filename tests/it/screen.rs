@@ -732,7 +732,7 @@ fn stands_at(app: &App) -> String {
 
 #[test]
 fn the_report_stands_at_the_next_open_question_and_esc_leads_back_to_the_list() {
-    let mut state = until(|state| state.stage().unwrap().report.is_some());
+    let mut state = crate::pictures::at_the_report();
     let mut app = app(true, false);
     press(&mut app, &state, KeyCode::Char('p'));
     assert!(
