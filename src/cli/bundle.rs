@@ -24,7 +24,8 @@ pub struct OpenArgs {
     /// Bundle made by `eventlab report --bundle FILE`
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Print the report instead of opening the screen; without a terminal that is what happens [default: md]
+    /// Print the report instead of opening the screen; without a terminal that is what happens [default: md]. Exit 1 while
+    /// something in it is not proven
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
     /// Print this manifest of it instead of the report
@@ -81,8 +82,8 @@ fn copies(folder: &Path, labs: &[Lab]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Shows a bundle: on the screen where there is a terminal, else its report is printed. Exit 1 while something in it is
-/// not proven.
+/// Shows a bundle: on the screen where there is a terminal, else its report is printed. Exit 1 where the printed report has
+/// something that is not proven.
 ///
 /// # Errors
 /// A file that cannot be read, or is no bundle.
@@ -114,7 +115,7 @@ pub async fn open(args: &OpenArgs, look: Look) -> Result<Exit, Failure> {
     };
     if args.format.is_none() && look.draws() {
         return match viewer::run(&bundle, look.theme()).await {
-            Ok(End::Quit) => Ok(exit),
+            Ok(End::Quit) => Ok(Exit::Proven),
             Ok(End::Signalled) => Ok(Exit::Interrupted),
             Err(error) => Err(Failure::environment(error)),
         };

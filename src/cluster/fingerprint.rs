@@ -35,6 +35,27 @@ impl Fingerprint {
         }
     }
 
+    /// The same object, not there.
+    fn absent(&self) -> Self {
+        Self {
+            uid: NONE.to_owned(),
+            hash: NONE.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    fn is_absent(&self) -> bool {
+        self.uid == NONE && self.hash == NONE
+    }
+
+    fn is_server(&self) -> bool {
+        (
+            self.api_version.as_str(),
+            self.kind.as_str(),
+            self.name.as_str(),
+        ) == SERVER
+    }
+
     /// Reads what [`std::fmt::Display`] wrote.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
@@ -66,18 +87,42 @@ impl std::fmt::Display for Fingerprint {
     }
 }
 
-/// How a live object differs from what was applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How a live object differs from what was applied, or from what was taken as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drift {
     None,
     Gone,
+    /// It was gone, and is there again.
+    Back,
     /// Deleted and made anew.
     Replaced,
     Changed,
-    /// The cluster itself has another version now: this one.
-    Version(String),
+    /// The cluster itself has another version now.
+    Version,
 }
 
+impl Drift {
+    /// How an object differs, by the fingerprint that is kept and that of now.
+    #[must_use]
+    pub fn between(kept: &Fingerprint, live: &Fingerprint) -> Self {
+        if kept == live {
+            Self::None
+        } else if kept.is_server() {
+            Self::Version
+        } else if live.is_absent() {
+            Self::Gone
+        } else if kept.is_absent() {
+            Self::Back
+        } else if kept.uid != live.uid {
+            Self::Replaced
+        } else {
+            Self::Changed
+        }
+    }
+}
+
+/// Stands for a uid or a content that there is not.
+const NONE: &str = "-";
 /// The first words of the fingerprint that tells the version of a cluster.
 const SERVER: (&str, &str, &str) = ("version", "Cluster", "kubernetes");
 
@@ -97,48 +142,37 @@ impl Cluster {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
             name: name.to_owned(),
-            uid: "-".to_owned(),
+            uid: NONE.to_owned(),
             hash: version.git_version.replace(' ', "_"),
         })
     }
 
-    /// How the object of a fingerprint differs now.
+    /// The fingerprint of an object as it is now; one that is not there has one, too. A kind that is not known here is
+    /// taken to be as it was.
     ///
     /// # Errors
     /// [`LookError`] when it could not be looked at.
-    pub async fn drift(&self, applied: &Fingerprint) -> Result<Drift, LookError> {
-        let words = (
-            applied.api_version.as_str(),
-            applied.kind.as_str(),
-            applied.name.as_str(),
-        );
-        if words == SERVER {
-            let now = self.server_fingerprint().await?.hash;
-            return Ok(if now == applied.hash {
-                Drift::None
-            } else {
-                Drift::Version(now)
-            });
+    pub async fn live_fingerprint(&self, kept: &Fingerprint) -> Result<Fingerprint, LookError> {
+        if kept.is_server() {
+            return self.server_fingerprint().await;
         }
-        let title = format!("{}/{}", applied.kind, applied.name);
-        let object = json!({"apiVersion": applied.api_version, "kind": applied.kind});
+        let title = format!("{}/{}", kept.kind, kept.name);
+        let object = json!({"apiVersion": kept.api_version, "kind": kept.kind});
         let Ok((api, _)) = self.api_for(&object, &title) else {
-            return Ok(Drift::None);
+            return Ok(kept.clone());
         };
         let live = api
-            .get_opt(&applied.name)
+            .get_opt(&kept.name)
             .await
             .map_err(LookError::api("read", title))?;
-        let Some(live) = live else {
-            return Ok(Drift::Gone);
-        };
-        let live = Fingerprint::of(&serde_json::to_value(&live).unwrap_or_default());
-        Ok(if live.uid != applied.uid {
-            Drift::Replaced
-        } else if live.hash == applied.hash {
-            Drift::None
-        } else {
-            Drift::Changed
+        Ok(match live {
+            // What was read has no version and kind of its own in every answer.
+            Some(live) => Fingerprint {
+                api_version: kept.api_version.clone(),
+                kind: kept.kind.clone(),
+                ..Fingerprint::of(&serde_json::to_value(&live).unwrap_or_default())
+            },
+            None => kept.absent(),
         })
     }
 }
@@ -192,5 +226,28 @@ mod tests {
         let line = Fingerprint::of(&object).to_string();
         assert_eq!(Fingerprint::parse(&line), Some(Fingerprint::of(&object)));
         assert_eq!(Fingerprint::parse("v1 A"), None);
+    }
+
+    #[test]
+    fn a_difference_is_told_by_what_is_kept_and_what_is_there() {
+        let print = |uid: &str, hash: &str| {
+            Fingerprint::parse(&format!("v1 ConfigMap x {uid} {hash}")).unwrap()
+        };
+        let (kept, gone) = (print("u", "1"), print("u", "1").absent());
+        for (kept, live, drift) in [
+            (&kept, print("u", "1"), Drift::None),
+            (&kept, print("u", "2"), Drift::Changed),
+            (&kept, print("v", "1"), Drift::Replaced),
+            (&kept, gone.clone(), Drift::Gone),
+            (&gone, gone.clone(), Drift::None),
+            (&gone, print("v", "1"), Drift::Back),
+        ] {
+            assert_eq!(Drift::between(kept, &live), drift, "{kept} to {live}");
+        }
+        let server = |version: &str| {
+            Fingerprint::parse(&format!("version Cluster kubernetes - {version}")).unwrap()
+        };
+        assert_eq!(Drift::between(&server("1"), &server("1")), Drift::None);
+        assert_eq!(Drift::between(&server("1"), &server("2")), Drift::Version);
     }
 }

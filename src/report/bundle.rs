@@ -13,12 +13,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Report, json, markdown};
-use crate::evidence::journal::Judgement;
+use crate::evidence::journal::{Intent, IntentAction};
 use crate::evidence::redact::Redactor;
 use crate::evidence::{Entry, Outcome};
-use crate::lab::Lab;
+use crate::lab::{Lab, Stage};
 use crate::session::files::parse_entries;
-use crate::session::{Checkpoint, LabProgress, StageFailure, StagePhase, State};
+use crate::session::message::SendOutcome;
+use crate::session::{Checkpoint, LabProgress, ProbeSend, StagePhase, StageRun, State};
 
 pub use archive::Limits;
 
@@ -208,65 +209,132 @@ impl Bundle {
         Report::new(&self.entries, &self.labs)
     }
 
-    /// The session as it stood. It is for showing: what it would do next is left out.
+    /// The session as it stood; without a checkpoint, at what was done last. It is for showing: what it would do next is left
+    /// out.
     #[must_use]
     pub fn state(&self) -> State {
-        self.resumed(self.checkpoint.clone())
+        if let Some(kept) = &self.checkpoint {
+            return self.shown(kept.clone());
+        }
+        match self
+            .entries
+            .iter()
+            .rev()
+            .find_map(|entry| self.place_of(entry))
+        {
+            Some((lab, stage)) => self.state_at(lab, stage),
+            None => self.shown(self.anew()),
+        }
     }
 
-    /// The session at one of its stages, as that was left; as it stood where there is no such stage.
+    /// The session at one of its stages, as that was judged; as it stood where there is no such stage.
     #[must_use]
     pub fn state_at(&self, lab: &str, stage: usize) -> State {
-        let mut checkpoint = match &self.checkpoint {
-            Some(kept) => kept.clone(),
-            None => State::new(Arc::clone(&self.labs), self.head.made).checkpoint(),
-        };
         let found = self.labs.iter().find(|one| one.name == lab);
-        let Some(name) = found
-            .and_then(|lab| lab.stages.get(stage))
-            .map(|stage| &stage.name)
-        else {
-            return self.state();
+        let Some(stage) = found.and_then(|lab| lab.stages.get(stage)) else {
+            return self.shown(self.checkpoint.clone().unwrap_or_else(|| self.anew()));
         };
-        if checkpoint.lab != lab || checkpoint.stage != *name {
-            checkpoint.phase = self.phase_of(checkpoint.labs.get(lab), lab, name);
+        let mut checkpoint = self.checkpoint.clone().unwrap_or_else(|| self.anew());
+        if checkpoint.lab != lab || checkpoint.stage != stage.name {
+            let kept = checkpoint.labs.entry(lab.to_owned()).or_default();
+            self.take_last_go(kept, lab, stage);
+            checkpoint.phase = if kept.passed.contains(&stage.name) {
+                StagePhase::Passed
+            } else {
+                StagePhase::Fresh
+            };
             checkpoint.lab = lab.to_owned();
-            checkpoint.stage.clone_from(name);
+            checkpoint.stage.clone_from(&stage.name);
             checkpoint.held = None;
             checkpoint.finished = false;
         }
-        self.resumed(Some(checkpoint))
+        self.shown(checkpoint)
     }
 
-    fn resumed(&self, checkpoint: Option<Checkpoint>) -> State {
+    fn anew(&self) -> Checkpoint {
+        State::new(Arc::clone(&self.labs), self.head.made).checkpoint()
+    }
+
+    fn shown(&self, checkpoint: Checkpoint) -> State {
         let labs = Arc::clone(&self.labs);
-        State::resume(checkpoint, &self.entries, labs, self.head.made).0
+        let (state, _) = State::resume(Some(checkpoint), &self.entries, labs, self.head.made);
+        state.as_judged()
     }
 
-    /// How a stage stood after its last go: as it was judged then.
-    fn phase_of(&self, kept: Option<&LabProgress>, lab: &str, stage: &str) -> StagePhase {
-        let Some(kept) = kept else {
-            return StagePhase::Fresh;
-        };
-        let attempt = kept.runs.get(stage).map(|run| run.attempt);
-        let refuted: Vec<StageFailure> = self
+    /// The last go at a stage is the last one that the evidence has: a checkpoint may be missing, or be of a session that
+    /// went back to an earlier stage, and the report tells of that go all the same.
+    fn take_last_go(&self, kept: &mut LabProgress, lab: &str, stage: &Stage) {
+        let sends: Vec<&Intent> = self
             .entries
             .iter()
             .filter_map(|entry| match entry {
-                Entry::Judgement(one) => Some(one),
+                Entry::Intent(intent) if intent.lab == lab && intent.stage == stage.name => {
+                    Some(intent)
+                }
                 _ => None,
             })
-            .filter(|one| one.lab == lab && one.stage == stage && Some(one.attempt) == attempt)
-            .filter(|one| one.verdict.outcome == Outcome::Refuted)
-            .map(failure)
+            .filter(|intent| matches!(intent.action, IntentAction::Send { .. }))
             .collect();
-        if !refuted.is_empty() {
-            StagePhase::Failed { failures: refuted }
-        } else if kept.passed.contains(stage) {
-            StagePhase::Passed
-        } else {
-            StagePhase::Fresh
+        let Some(attempt) = sends.iter().map(|intent| intent.attempt).max() else {
+            return;
+        };
+        kept.attempt = kept.attempt.max(attempt);
+        let known = kept.runs.get(&stage.name).map(|run| run.attempt);
+        if known.is_some_and(|known| known >= attempt) {
+            return;
         }
+        let sends: Vec<ProbeSend> = sends
+            .into_iter()
+            .filter(|intent| intent.attempt == attempt)
+            .filter_map(|intent| match &intent.action {
+                IntentAction::Send { probe } => Some(ProbeSend {
+                    probe: probe.clone(),
+                    trace: intent.id.clone(),
+                    // It is looked up in the evidence.
+                    outcome: Some(SendOutcome::Unresolved),
+                }),
+                _ => None,
+            })
+            .collect();
+        let run = StageRun {
+            attempt,
+            settled: sends.len(),
+            sends,
+            cut_off: false,
+        };
+        kept.runs.insert(stage.name.clone(), run);
+        if self.is_proven(lab, stage, attempt) {
+            kept.passed.insert(stage.name.clone());
+        } else {
+            kept.passed.remove(&stage.name);
+        }
+    }
+
+    /// Whether the last verdict on each thing that was judged in a go is that it is proven.
+    fn is_proven(&self, lab: &str, stage: &Stage, attempt: u32) -> bool {
+        let mut last = BTreeMap::new();
+        for entry in &self.entries {
+            if let Entry::Judgement(one) = entry
+                && one.lab == lab
+                && one.stage == stage.name
+                && one.attempt == attempt
+            {
+                last.insert((&one.probe, &one.verdict.claim), one.verdict.outcome);
+            }
+        }
+        !last.is_empty() && last.values().all(|outcome| *outcome == Outcome::Proven)
+    }
+
+    /// Lab and stage of what was sent or judged.
+    fn place_of<'a>(&self, entry: &'a Entry) -> Option<(&'a str, usize)> {
+        let (lab, stage) = match entry {
+            Entry::Intent(intent) => (&intent.lab, &intent.stage),
+            Entry::Judgement(one) => (&one.lab, &one.stage),
+            _ => return None,
+        };
+        let found = self.labs.iter().find(|one| one.name == *lab)?;
+        let at = found.stages.iter().position(|one| one.name == *stage)?;
+        Some((lab, at))
     }
 }
 
@@ -287,21 +355,6 @@ fn refuse_large_parts(files: &BTreeMap<String, Vec<u8>>) -> Result<(), BundleErr
         }
     }
     Ok(())
-}
-
-fn failure(judged: &Judgement) -> StageFailure {
-    let verdict = &judged.verdict;
-    let because = verdict.because.as_deref().unwrap_or("it was not so");
-    StageFailure {
-        probe: judged.probe.clone(),
-        reason: StageFailure::FATE.to_owned(),
-        text: format!("{}: {because}", verdict.claim),
-        expected: judged.expected.clone(),
-        observed: judged.observed.clone(),
-        access: judged.access.clone(),
-        order: judged.order.clone(),
-        line: None,
-    }
 }
 
 fn head_of(bytes: &[u8]) -> Result<Head, BundleError> {

@@ -11,6 +11,7 @@ pub mod markdown;
 pub mod matrix;
 pub mod metrics;
 pub mod runbook;
+mod standing;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ use crate::evidence::table::{Counters, ProbeRun, counters, rows};
 use crate::evidence::{AccessRow, Entry, Fact, Layer, Outcome, Row, access_table};
 use crate::lab::Lab;
 use crate::session::APPLIED;
+
+use standing::{Unjudged, complete, standing, unjudged};
 
 /// The report over all labs that the journal mentions.
 #[derive(Clone, Debug, Serialize)]
@@ -161,12 +164,14 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
         .collect();
     // The same change, applied again for another go.
     changes.dedup_by(|next, before| next.text == before.text);
+    let standing = standing(&judgements);
+    let unjudged = unjudged(&mine, lab, &judgements);
     LabReport {
         name: name.to_owned(),
         title: lab.map_or_else(String::new, |lab| lab.title.clone()),
-        complete: lab.is_some_and(|lab| complete(lab, &standing(&judgements), &claims)),
+        complete: lab.is_some_and(|lab| complete(lab, &standing, &unjudged, &claims)),
         attempts: attempts(name, &mine, &facts, &judgements),
-        not_proven: not_proven(lab, &standing(&judgements), &claims),
+        not_proven: not_proven(lab, &standing, &unjudged, &claims),
         claims,
         changes,
         access: access_table(&facts, name),
@@ -180,42 +185,6 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
             .unwrap_or_default(),
         timeline: facts,
     }
-}
-
-/// What stands in the end: of each stage its last attempt, and there the last verdict on each probe and claim, since a stage
-/// may be looked at again.
-fn standing(judgements: &[Judgement]) -> Vec<&Judgement> {
-    let last_attempt = |stage: &str| {
-        let of_stage = judgements.iter().filter(|one| one.stage == stage);
-        of_stage.map(|one| one.attempt).max()
-    };
-    let mut standing: Vec<&Judgement> = Vec::new();
-    for one in judgements {
-        if Some(one.attempt) != last_attempt(&one.stage) {
-            continue;
-        }
-        standing.retain(|old| {
-            (&old.stage, &old.probe, &old.verdict.claim)
-                != (&one.stage, &one.probe, &one.verdict.claim)
-        });
-        standing.push(one);
-    }
-    standing
-}
-
-/// Every stage with probes ends with proven verdicts, and every report stage has its claims.
-fn complete(lab: &Lab, standing: &[&Judgement], claims: &[Claim]) -> bool {
-    lab.stages.iter().all(|stage| {
-        let mut of_stage = standing
-            .iter()
-            .filter(|judgement| judgement.stage == stage.name)
-            .peekable();
-        let judged = stage.probes.is_empty() || stage.observe || of_stage.peek().is_some();
-        let proven = of_stage.all(|judgement| judgement.verdict.outcome == Outcome::Proven);
-        let reported =
-            stage.report.is_none() || claims.iter().any(|claim| claim.stage == stage.name);
-        proven && judged && reported
-    })
 }
 
 fn attempts(
@@ -343,7 +312,18 @@ fn scored(
 }
 
 /// What stayed unproven, and what the learner named as open; each with what would prove it.
-fn not_proven(lab: Option<&Lab>, standing: &[&Judgement], claims: &[Claim]) -> Vec<String> {
+fn not_proven(
+    lab: Option<&Lab>,
+    standing: &[&Judgement],
+    unjudged: &[Unjudged],
+    claims: &[Claim],
+) -> Vec<String> {
+    let cut = unjudged.iter().map(|one| {
+        format!(
+            "stage `{}`: what was sent in attempt {} was not judged. What would prove it: the stage done again, to its end.",
+            one.stage, one.attempt
+        )
+    });
     let unproven = standing
         .iter()
         .filter(|judgement| judgement.verdict.outcome == Outcome::Unproven)
@@ -362,7 +342,7 @@ fn not_proven(lab: Option<&Lab>, standing: &[&Judgement], claims: &[Claim]) -> V
             Some(proof) => format!("{} What would prove it: {proof}", claim.statement),
             None => claim.statement.clone(),
         });
-    unproven.chain(open).collect()
+    unproven.chain(cut).chain(open).collect()
 }
 
 /// What would prove the point that a claim names, as the lab says.
@@ -371,48 +351,4 @@ fn proof<'a>(lab: Option<&'a Lab>, claim: &Claim) -> Option<&'a str> {
     let points = &stage.report.as_ref()?.not_proven;
     let point = points.iter().find(|point| point.text == claim.statement)?;
     Some(point.proof.as_str())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::evidence::{Occasion, Verdict};
-
-    fn judged(stage: &str, attempt: u32, outcome: Outcome) -> Judgement {
-        let occasion = Occasion {
-            time: jiff::Timestamp::UNIX_EPOCH,
-            lab: "own",
-            stage,
-            attempt,
-        };
-        occasion.judgement(Verdict {
-            outcome,
-            claim: "flat: passes".to_owned(),
-            because: None,
-            facts: Vec::new(),
-        })
-    }
-
-    /// A stage that was unproven is looked at again in the same attempt, and tried again in another.
-    #[test]
-    fn what_was_judged_anew_is_no_longer_open() {
-        let judgements = [
-            judged("send", 1, Outcome::Refuted),
-            judged("send", 2, Outcome::Unproven),
-            judged("send", 2, Outcome::Proven),
-            judged("fix", 1, Outcome::Proven),
-            judged("fix", 2, Outcome::Unproven),
-        ];
-        let outcomes: Vec<_> = standing(&judgements)
-            .iter()
-            .map(|one| (one.stage.as_str(), one.attempt, one.verdict.outcome))
-            .collect();
-        assert_eq!(
-            outcomes,
-            [("send", 2, Outcome::Proven), ("fix", 2, Outcome::Unproven)]
-        );
-        let open = not_proven(None, &standing(&judgements), &[]);
-        assert_eq!(open.len(), 1, "{open:?}");
-        assert!(open[0].contains("stage `fix`"), "{open:?}");
-    }
 }

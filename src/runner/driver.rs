@@ -21,7 +21,9 @@ use crate::evidence::{Entry, Fact};
 use crate::lab::Catalog;
 use crate::session::files::Opened;
 use crate::session::files::WorkingCopies;
-use crate::session::{Context, Effect, FilesError, Message, SessionFiles, StagePhase, State, Step};
+use crate::session::{
+    Context, Difference, Effect, FilesError, Message, SessionFiles, StagePhase, State, Step,
+};
 
 /// Why a session cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -281,7 +283,7 @@ impl Driver {
     /// How the cluster differs from what this lab had applied.
     ///
     /// A difference that this session was about to make is none: what was cut off is done again.
-    async fn drift(&self, cluster: &Cluster) -> Vec<String> {
+    async fn drift(&mut self, cluster: &Cluster) -> Vec<Difference> {
         if let StagePhase::Interrupted { step } = self.state.phase()
             && matches!(
                 step,
@@ -290,27 +292,25 @@ impl Driver {
         {
             return Vec::new();
         }
-        let applied = self
+        let kept = self
             .state
             .progress_here()
             .map(|lab| lab.fingerprints.clone())
             .unwrap_or_default();
-        let mut lines = Vec::new();
-        for fingerprint in applied.iter().filter_map(|line| Fingerprint::parse(line)) {
-            let title = format!("{}/{}", fingerprint.kind, fingerprint.name);
-            match cluster.drift(&fingerprint).await {
-                Ok(Drift::None) => {}
-                Ok(Drift::Gone) => lines.push(format!("{title} is gone")),
-                Ok(Drift::Replaced) => lines.push(format!("{title} was deleted and made anew")),
-                Ok(Drift::Changed) => lines.push(format!("{title} was changed")),
-                Ok(Drift::Version(now)) => lines.push(format!(
-                    "{title} has version {now}, and had {} when this lab was applied",
-                    fingerprint.hash
-                )),
-                Err(error) => tracing::warn!(%error, "looking for differences"),
+        let (mut drift, mut unseen) = (Vec::new(), Vec::new());
+        for kept in kept.iter().filter_map(|line| Fingerprint::parse(line)) {
+            match cluster.live_fingerprint(&kept).await {
+                Ok(live) => drift.extend(difference(&kept, &live)),
+                Err(error) => unseen.push(error.to_string()),
             }
         }
-        lines
+        if let Some(first) = unseen.first() {
+            let count = unseen.len();
+            self.state.note_found([format!(
+                "{count} of the objects of this lab could not be compared with what was applied, so that a change of them is not seen ({first}); start again once they can be read"
+            )]);
+        }
+        drift
     }
 
     /// The lab's own text of a manifest; empty when there is none.
@@ -352,6 +352,26 @@ impl Driver {
     pub fn write_copy(&self, file: &str, text: &str) -> Result<(), DriverError> {
         Ok(self.copies.write(file, text)?)
     }
+}
+
+/// What the learner is told of an object that is not as it was left.
+fn difference(kept: &Fingerprint, live: &Fingerprint) -> Option<Difference> {
+    let how = match Drift::between(kept, live) {
+        Drift::None => return None,
+        Drift::Gone => "is gone".to_owned(),
+        Drift::Back => "is there again".to_owned(),
+        Drift::Replaced => "was deleted and made anew".to_owned(),
+        Drift::Changed => "was changed".to_owned(),
+        Drift::Version => format!(
+            "has version {}, and had {} when this lab was applied",
+            live.hash, kept.hash
+        ),
+    };
+    Some(Difference {
+        text: format!("{}/{} {how}", kept.kind, kept.name),
+        kept: kept.to_string(),
+        live: live.to_string(),
+    })
 }
 
 /// The traces of a journal and where they belong.

@@ -61,8 +61,8 @@ pub enum Message {
     Reviewed { result: Result<(), StepError> },
     /// A rewind or reset ended.
     Rewound { result: Result<(), StepError> },
-    /// Cluster and checkpoint differ; each line says how. Empty when they agree again.
-    Drift(Vec<String>),
+    /// Cluster and checkpoint differ. Empty when they agree again.
+    Drift(Vec<Difference>),
     /// The learner's choice after [`Message::Drift`].
     Reconcile(Reconcile),
     /// Time passes (only for the seconds that are shown).
@@ -72,6 +72,17 @@ pub enum Message {
 /// Reason code of a [`StepError`] that answers [`Effect::Rewind`] where there is nothing to go back to, as on a real
 /// cluster: what the stages before had applied is then applied again.
 pub const NO_SNAPSHOT: &str = "no-snapshot";
+
+/// How one object differs from what was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// In words: `Sensor/orders was changed`.
+    pub text: String,
+    /// The fingerprint that is kept of it.
+    pub kept: String,
+    /// The fingerprint of what is there now: what it is compared with once it was taken as it is.
+    pub live: String,
+}
 
 /// What to do when cluster and checkpoint differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ pub mod view;
 pub use checkpoint::Checkpoint;
 pub use files::{FilesError, SessionFiles, SessionView};
 pub use footer::{Footer, Wait};
-pub use message::{Context, Effect, Message, NO_SNAPSHOT, Reconcile};
+pub use message::{Context, Difference, Effect, Message, NO_SNAPSHOT, Reconcile};
 pub use progress::{LabProgress, OpenReason, ProbeSend, StageFailure, StageRun};
 pub use reset_plan::ResetPlan;
 pub use state::{APPLIED, StagePhase, State, Step};

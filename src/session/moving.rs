@@ -190,7 +190,7 @@ impl State {
     }
 
     /// The furthest stage of a lab that may be gone to: the first that has not passed, or where it stands.
-    fn reached(&self, lab: usize) -> usize {
+    pub(super) fn reached(&self, lab: usize) -> usize {
         let Some(found) = self.labs.get(lab) else {
             return 0;
         };

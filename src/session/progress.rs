@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::message::SendOutcome;
+use super::message::{Difference, SendOutcome};
 use crate::evidence::journal::Claim;
 use crate::evidence::{Fate, Layer, ProbeRun, Right};
 use crate::lab::Failure;
@@ -120,16 +120,13 @@ fn object_of(fingerprint: &str) -> Vec<&str> {
 }
 
 impl LabProgress {
-    /// What differs and is taken as it is differs no more: each line begins with `Kind/name`.
-    pub(super) fn forget_fingerprints(&mut self, drift: &[String]) {
-        self.fingerprints.retain(|fingerprint| {
-            let mut words = fingerprint.split(' ').skip(1);
-            let (Some(kind), Some(name)) = (words.next(), words.next()) else {
-                return true;
-            };
-            let title = format!("{kind}/{name} ");
-            !drift.iter().any(|line| line.starts_with(&title))
-        });
+    /// What differs is taken as it is, and compared with that from now on.
+    pub(super) fn adopt_fingerprints(&mut self, drift: &[Difference]) {
+        for kept in &mut self.fingerprints {
+            if let Some(one) = drift.iter().find(|one| one.kept == *kept) {
+                kept.clone_from(&one.live);
+            }
+        }
     }
 
     /// Takes what an apply answered; an object that was applied before has a new fingerprint.

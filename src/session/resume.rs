@@ -40,8 +40,36 @@ impl State {
         (state, effects)
     }
 
+    /// The session with its stage as that was judged, for showing: what a checkpoint says of a judged stage is not taken on
+    /// trust, and a stage whose last go was never judged is one that was interrupted.
+    #[must_use]
+    pub fn as_judged(mut self) -> State {
+        let stage = self.stage_name();
+        let counts = self.here().is_some_and(|lab| lab.passed.contains(&stage));
+        let sent = self.run().is_some_and(|run| !run.sends.is_empty());
+        let ended = !matches!(
+            self.phase,
+            StagePhase::Working { .. } | StagePhase::Interrupted { .. }
+        );
+        if ended && !self.judgements.is_empty() {
+            self.phase = match self.concluded(false) {
+                StagePhase::Passed if !counts => StagePhase::Fresh,
+                phase => phase,
+            };
+        } else if self.phase == StagePhase::Fresh && sent {
+            self.phase = if self.observes() && self.all_settled() {
+                StagePhase::Passed
+            } else {
+                StagePhase::Interrupted {
+                    step: Step::Collecting,
+                }
+            };
+        }
+        self
+    }
+
     fn restore(&mut self, checkpoint: Checkpoint) {
-        self.notice = checkpoint.misfit(&self.labs);
+        self.found.extend(checkpoint.misfit(&self.labs));
         self.now = self.now.max(checkpoint.written);
         self.progress = checkpoint.labs;
         self.seeds = checkpoint.seeds;

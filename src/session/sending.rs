@@ -248,7 +248,7 @@ impl State {
     }
 
     /// Whether the fate of everything sent in this go is known.
-    fn all_settled(&self) -> bool {
+    pub(super) fn all_settled(&self) -> bool {
         let (Some(lab), Some(run)) = (self.current_lab(), self.run()) else {
             return false;
         };
@@ -349,8 +349,20 @@ impl State {
         (!fact.line.is_empty()).then(|| fact.line.clone())
     }
 
-    /// Refuted wins over unproven, since it rests on facts. `blind` says that access could not be reviewed.
     fn conclude_stage(&mut self, blind: bool, out: &mut Vec<Effect>) {
+        match self.concluded(blind) {
+            StagePhase::Failed { failures } => self.fail(failures, out),
+            StagePhase::Passed => self.pass(out),
+            phase => {
+                self.phase = phase;
+                out.push(Effect::Checkpoint);
+            }
+        }
+    }
+
+    /// What the judgements of the present go say together. Refuted wins over unproven, since it rests on facts. `blind` says
+    /// that access could not be reviewed.
+    pub(super) fn concluded(&self, blind: bool) -> StagePhase {
         let of = |outcome: Outcome| {
             self.judgements
                 .iter()
@@ -390,12 +402,11 @@ impl State {
             environment: false,
         }));
         if !failures.is_empty() {
-            self.fail(failures, out);
+            StagePhase::Failed { failures }
         } else if reasons.is_empty() {
-            self.pass(out);
+            StagePhase::Passed
         } else {
-            self.phase = StagePhase::Unproven { reasons };
-            out.push(Effect::Checkpoint);
+            StagePhase::Unproven { reasons }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::message::{Context, Effect, GateReport, Message, Reconcile};
+use super::message::{Context, Difference, Effect, GateReport, Message, Reconcile};
 use super::progress::{LabProgress, OpenReason, StageFailure, StageRun};
 use crate::evidence::journal::{Intent, IntentAction, IntentOutcome, Judgement, Note, Prediction};
 use crate::evidence::{Entry, Fact, Layer};
@@ -89,7 +89,7 @@ pub struct State {
     /// The gate of this go was open; not kept over a restart.
     pub(super) gate_opened: bool,
     pub(super) judgements: Vec<Judgement>,
-    pub(super) drift: Vec<String>,
+    pub(super) drift: Vec<Difference>,
     /// Phase to return to after [`Step::Reapplying`].
     pub(super) held: Option<Box<StagePhase>>,
     /// Intent of the step that runs now.
@@ -149,7 +149,7 @@ impl State {
             Message::Collected { complete: _ } => self.on_collected(context, &mut out),
             Message::Reviewed { result } => self.on_reviewed(result, &mut out),
             Message::Rewound { result } => self.on_rewound(result, context, &mut out),
-            Message::Drift(lines) => self.drift = lines,
+            Message::Drift(drift) => self.drift = drift,
             learner => {
                 self.notice = None;
                 self.found.clear();
@@ -420,9 +420,13 @@ impl State {
         match choice {
             Reconcile::Adopt => {
                 self.phase = self.phase_but_reapplying();
+                let text = self.drift().join("; ");
                 let drift = std::mem::take(&mut self.drift);
-                self.here_mut().forget_fingerprints(&drift);
-                self.note("adopted", drift.join("; "), out);
+                // Another lab may have been gone to since it was found.
+                for lab in self.progress.values_mut() {
+                    lab.adopt_fingerprints(&drift);
+                }
+                self.note("adopted", text, out);
                 out.push(Effect::Checkpoint);
             }
             Reconcile::Reapply => {

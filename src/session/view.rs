@@ -106,10 +106,10 @@ impl State {
         &self.judgements
     }
 
-    /// How cluster and checkpoint differ; empty when they do not, or when that was settled.
+    /// How cluster and checkpoint differ, one line each; empty when they do not, or when that was settled.
     #[must_use]
-    pub fn drift(&self) -> &[String] {
-        &self.drift
+    pub fn drift(&self) -> Vec<&str> {
+        self.drift.iter().map(|one| one.text.as_str()).collect()
     }
 
     /// What was found damaged, or otherwise than the session left it, when it was taken up; until the learner goes on.
@@ -118,9 +118,12 @@ impl State {
         &self.found
     }
 
-    /// Has something to say that was found when the session was taken up.
+    /// Has something to say that was found when the session was taken up; what says more of the same is said instead.
     pub fn note_found(&mut self, texts: impl IntoIterator<Item = String>) {
-        self.found.extend(texts);
+        for text in texts {
+            self.found.retain(|known| !text.starts_with(known.as_str()));
+            self.found.push(text);
+        }
     }
 
     /// What the last key could not do, and why.
@@ -293,21 +296,28 @@ impl State {
             .is_some_and(|lab| lab.revealed.contains(&self.stage_name()))
     }
 
-    /// The learner's predictions for a stage against what was seen of it.
+    /// The learner's predictions for a stage against what was seen of it, in the order of its probes.
     #[must_use]
     pub fn predictions_of(&self, stage: &str) -> Vec<PredictionScore> {
         let given = self.here().and_then(|lab| lab.predictions.get(stage));
         let Some(given) = given else {
             return Vec::new();
         };
-        given
+        let probes = self
+            .current_lab()
+            .and_then(|lab| lab.stages.iter().find(|one| one.name == stage))
+            .map_or(&[][..], |found| &found.probes);
+        let place = |probe: &str| probes.iter().position(|one| one.name == probe);
+        let mut scores: Vec<PredictionScore> = given
             .iter()
             .map(|(probe, predicted)| PredictionScore {
                 probe: probe.clone(),
                 predicted: *predicted,
                 observed: self.row_of(stage, probe).fate.map(|fate| fate.stops_at()),
             })
-            .collect()
+            .collect();
+        scores.sort_by_key(|score| place(&score.probe));
+        scores
     }
 
     /// Right and settled predictions of the current lab.
@@ -326,6 +336,13 @@ impl State {
             verdicts.iter().filter(|right| **right).count(),
             verdicts.len(),
         )
+    }
+
+    /// The furthest stage of a lab that may be gone to, counted from 0.
+    #[must_use]
+    pub fn reached_in(&self, lab: &str) -> usize {
+        let place = self.labs.iter().position(|one| one.name == lab);
+        place.map_or(0, |place| self.reached(place))
     }
 
     /// Every numbered lab and how far it is.

@@ -419,7 +419,7 @@ impl App {
         let overlay = if footer.predict {
             questions::prediction(state, None)
         } else if footer.report {
-            questions::report_topics(state)
+            questions::report_topics(state, None)
         } else {
             None
         };
@@ -438,7 +438,9 @@ impl App {
         }
         self.overlay = match message {
             Message::Predict { probe, .. } => questions::prediction(state, Some(probe)),
-            Message::Report { .. } if state.footer().report => questions::report_topics(state),
+            Message::Report { topic, .. } if state.footer().report => {
+                questions::report_topics(state, Some(topic))
+            }
             Message::Reveal { .. } if state.revealed() => {
                 self.pane = Pane::Manifest;
                 self.compare = Compare::Reference;

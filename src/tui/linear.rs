@@ -4,9 +4,10 @@
 //! It drives the same [`App`] and the same session as the screen does; words stand for its keys.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, IsTerminal as _, Write};
 use std::path::Path;
 
+use ratatui::text::Line;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -16,14 +17,14 @@ use super::look::{Answer, Looker};
 use super::manifest::{self, Texts};
 use super::screen::{End, ScreenError};
 use super::theme::Theme;
-use super::{editor, keys, markdown, preview};
+use super::{editor, keys, markdown, preview, view};
 use crate::cluster::Cluster;
 use crate::evidence::{CellState, Layer};
 use crate::runner::driver::Driver;
 use crate::session::{Message, StagePhase, State};
 
-/// Wide enough that no sentence is broken for its own sake.
-const WIDTH: u16 = 200;
+/// Where there is no terminal: wide enough that no sentence is broken for its own sake.
+const WIDTH: u16 = 2000;
 
 /// The words that are typed, and the keys they stand for.
 const WORDS: &[(&str, Action, &str)] = &[
@@ -177,9 +178,21 @@ impl Linear<'_> {
     }
 
     fn say_markdown(&mut self, text: &str) {
-        for line in markdown::render(text, WIDTH, self.app.theme) {
+        let lines = markdown::render(text, self.width(), self.app.theme);
+        self.say_lines(&lines);
+    }
+
+    fn say_lines(&mut self, lines: &[Line<'_>]) {
+        for line in lines {
             self.say(&line.to_string());
         }
+    }
+
+    /// Words are kept whole where a terminal would break them.
+    fn width(&self) -> u16 {
+        let terminal = std::io::stdout().is_terminal();
+        let size = terminal.then(|| crossterm::terminal::size().ok()).flatten();
+        size.map_or(WIDTH, |(columns, _)| columns.max(20))
     }
 
     /// One line for each thing that is not as it was said last.
@@ -232,7 +245,7 @@ impl Linear<'_> {
         if moved {
             self.say("");
             self.say(&place);
-            self.say_markdown(&text.unwrap_or_default());
+            self.say_stage(&text.unwrap_or_default());
         }
         for (index, hint) in hints.iter().enumerate().skip(self.said.hints) {
             self.say_markdown(&format!("Hint {}. {hint}", index + 1));
@@ -248,6 +261,14 @@ impl Linear<'_> {
             self.say(&offer);
         }
         self.said.offer = offer;
+    }
+
+    /// A stage's text and what follows it, the debrief in sentences.
+    fn say_stage(&mut self, text: &str) {
+        self.say_markdown(text);
+        let (state, theme) = (self.driver.state(), self.app.theme);
+        let after = view::after_text(state, theme, self.width(), false);
+        self.say_lines(&after);
     }
 
     /// Takes a typed line; true to leave.
@@ -548,6 +569,7 @@ fn phase(state: &State) -> String {
             .iter()
             .map(|line| format!("the cluster differs: {line}")),
     );
+    lines.extend(view::unresolved(state, false));
     lines.join("\n")
 }
 

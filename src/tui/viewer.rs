@@ -45,8 +45,10 @@ impl<'a, S: Surface> Viewer<'a, S> {
         let mut app = App::new(theme);
         app.read_only = true;
         app.pane = Pane::Report;
+        // The header of a narrow screen ends after the first.
+        app.reach.push("read-only".to_owned());
         app.reach.push(format!(
-            "read-only: `{}` of {}",
+            "`{}` of {}",
             bundle.head.session,
             bundle.head.made.strftime("%Y-%m-%d %H:%M UTC")
         ));

@@ -114,7 +114,9 @@ fn junit_tells_a_refuted_check_from_one_that_held() {
     fs::write(&lab, changed).unwrap();
     let run = eventlab(
         dir.path(),
-        &["--labs", "mine", "run", "mine", "--format", "junit"],
+        &[
+            "--labs", "mine", "run", "mine", "--keep", "--format", "junit",
+        ],
     );
     assert_eq!(run.status.code(), Some(1), "{}", text(&run));
     let junit = text(&run);
@@ -125,6 +127,19 @@ fn junit_tells_a_refuted_check_from_one_that_held() {
     ] {
         assert!(junit.contains(part), "{part}\n{junit}");
     }
+    // A bundle of it is for the colleague who is to help: that it is written is no question of what is proven in it.
+    let report = eventlab(dir.path(), &["--labs", "mine", "report"]);
+    assert_eq!(report.status.code(), Some(1), "{}", text(&report));
+    let bundle = ["--labs", "mine", "report", "--bundle", "case.tgz"];
+    let packed = eventlab(dir.path(), &bundle);
+    assert!(packed.status.success(), "{}", text(&packed));
+    assert!(
+        text(&packed).contains("1 of them not finished"),
+        "{}",
+        text(&packed)
+    );
+    let opened = eventlab(dir.path(), &["open", "case.tgz"]);
+    assert_eq!(opened.status.code(), Some(1), "{}", text(&opened));
 }
 
 #[test]

@@ -56,6 +56,7 @@ mod node_addresses;
 mod node_children;
 mod node_pods;
 mod node_support;
+mod pictures;
 mod rbac_golden;
 mod reach;
 mod real_cluster;

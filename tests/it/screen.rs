@@ -243,7 +243,7 @@ fn played() -> State {
     played.state
 }
 
-fn draw(state: &State, app: &mut App, width: u16, height: u16) -> Buffer {
+pub fn draw(state: &State, app: &mut App, width: u16, height: u16) -> Buffer {
     app.touch();
     app.prepare(state, width, height);
     let app = &*app;
@@ -254,7 +254,7 @@ fn draw(state: &State, app: &mut App, width: u16, height: u16) -> Buffer {
     terminal.backend().buffer().clone()
 }
 
-fn text(buffer: &Buffer) -> String {
+pub fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width).max(1);
     let symbols: Vec<&str> = buffer
         .content
@@ -267,7 +267,7 @@ fn text(buffer: &Buffer) -> String {
         .collect()
 }
 
-fn app(colored: bool, ascii: bool) -> App {
+pub fn app(colored: bool, ascii: bool) -> App {
     let mut app = App::new(Theme::new(colored, ascii));
     app.reach.push("embedded".to_owned());
     app
@@ -629,87 +629,6 @@ fn labs_of_the_catalogue_are_shared() {
     assert!(Arc::ptr_eq(&catalog.labs(), &catalog.labs()));
 }
 
-/// The pictures of README, drawn by the code that draws the screen:
-/// `EVENTLAB_DRAW=1 cargo test --test it screen::the_pictures`.
-#[test]
-fn the_pictures_are_the_real_screen() {
-    let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
-    let state = sent();
-    let mut app = app(true, false);
-    app.row = 1;
-    app.layer = 3;
-    let buffer = draw(&state, &mut app, 110, 34);
-    for (file, now) in [("screen.txt", text(&buffer)), ("screen.svg", svg(&buffer))] {
-        let path = assets.join(file);
-        if std::env::var_os("EVENTLAB_DRAW").is_some() {
-            std::fs::create_dir_all(&assets).unwrap();
-            std::fs::write(&path, &now).unwrap();
-        }
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            kept == now,
-            "assets/{file} is not the screen any more; draw it with EVENTLAB_DRAW=1 cargo test --test it screen::the_pictures"
-        );
-    }
-}
-
-/// A buffer as a picture.
-fn svg(buffer: &Buffer) -> String {
-    const WIDE: f32 = 8.4;
-    const HIGH: f32 = 18.0;
-    let area = buffer.area;
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" height=\"{:.0}\" font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"14\">\n<rect width=\"100%\" height=\"100%\" fill=\"#14161a\"/>\n",
-        f32::from(area.width) * WIDE + 16.0,
-        f32::from(area.height) * HIGH + 16.0
-    );
-    for y in 0..area.height {
-        let mut x = 0;
-        while x < area.width {
-            let style = buffer[(x, y)].style();
-            let from = x;
-            let mut run = String::new();
-            while x < area.width && buffer[(x, y)].style() == style {
-                run.push_str(buffer[(x, y)].symbol());
-                x += 1;
-            }
-            let reversed = style.add_modifier.contains(Modifier::REVERSED);
-            if run.trim().is_empty() && !reversed {
-                continue;
-            }
-            let color = match style.fg {
-                Some(Color::LightBlue) => "#79b8ff",
-                Some(Color::Yellow) => "#e6b450",
-                Some(Color::Cyan) => "#6fd3d3",
-                _ => "#d8dee9",
-            };
-            let (left, top) = (f32::from(from) * WIDE + 8.0, f32::from(y) * HIGH + 8.0);
-            let length = f32::from(x - from) * WIDE;
-            let mut ink = color;
-            if reversed {
-                out.push_str(&format!(
-                    "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{length:.1}\" height=\"{HIGH}\" fill=\"{color}\"/>\n"
-                ));
-                ink = "#14161a";
-            }
-            let mut more = String::new();
-            if style.add_modifier.contains(Modifier::BOLD) {
-                more.push_str(" font-weight=\"bold\"");
-            }
-            if style.add_modifier.contains(Modifier::DIM) && !reversed {
-                more.push_str(" opacity=\"0.6\"");
-            }
-            let escaped = run.replace('&', "&amp;").replace('<', "&lt;");
-            out.push_str(&format!(
-                "<text x=\"{left:.1}\" y=\"{:.1}\" textLength=\"{length:.1}\" xml:space=\"preserve\" fill=\"{ink}\"{more}>{escaped}</text>\n",
-                top + 13.5
-            ));
-        }
-    }
-    out.push_str("</svg>\n");
-    out
-}
-
 #[test]
 fn a_stopped_probe_is_named_with_its_layer_and_reason() {
     let state = sent();
@@ -749,4 +668,94 @@ fn a_stopped_probe_is_named_with_its_layer_and_reason() {
         "not without a question"
     );
     assert!(matches!(app.overlay, Some(Overlay::Choose { .. })));
+}
+
+#[test]
+fn predictions_stand_in_the_order_of_the_table_and_wrong_ones_are_named() {
+    let mut state = until(|state| state.stage().unwrap().predicts.is_some());
+    let screen = |state: &State| text(&draw(state, &mut app(true, false), 80, 24));
+    let predict = |state: &mut State, probe: &str, stops_at| {
+        let context = Context { now: now(), id: 7 };
+        let probe = probe.to_owned();
+        state.update(Message::Predict { probe, stops_at }, &context);
+    };
+    for probe in ["form", "flat", "nested"] {
+        predict(&mut state, probe, Some(Layer::Filter));
+    }
+    let shown = screen(&state);
+    let lines: Vec<&str> = shown
+        .lines()
+        .filter(|line| line.starts_with("you predicted"))
+        .collect();
+    let titles = ["control (nested)", "order (flat)", "order (form)"];
+    assert_eq!(
+        lines,
+        titles.map(|title| format!("you predicted: {title} stops at filter"))
+    );
+    let mut played = Played { state, seq: 0 };
+    played.tell(Message::Next);
+    played.tell(Message::Next);
+    let shown = screen(&played.state);
+    assert!(
+        shown.contains("your predictions: 2 of 3 were right"),
+        "{shown}"
+    );
+    let wrong = "you predicted: control (nested) stops at filter: it was otherwise";
+    assert!(shown.contains(wrong), "{shown}");
+    assert_eq!(shown.matches("you predicted").count(), 1, "{shown}");
+}
+
+/// Answers the open question with the choice that has this text, as the screen does.
+fn answered(app: &mut App, state: &mut State, choice: &str) {
+    let Some(Overlay::Choose { choices, .. }) = &app.overlay else {
+        panic!("no question is open: {:?}", app.overlay);
+    };
+    let texts: Vec<&str> = choices.iter().map(|one| one.text.as_str()).collect();
+    let place = texts.iter().position(|text| text.contains(choice));
+    let place = place.unwrap_or_else(|| panic!("{choice} is not in {texts:?}"));
+    if let Some(Command::Tell(message)) = app.pick(place, state) {
+        let context = Context { now: now(), id: 7 };
+        state.update(message.clone(), &context);
+        app.follow_up(&message, state);
+    }
+}
+
+/// The line that a list of choices stands at.
+fn stands_at(app: &App) -> String {
+    match &app.overlay {
+        Some(Overlay::Choose {
+            choices, selected, ..
+        }) => choices[*selected].text.clone(),
+        other => panic!("nothing to choose from: {other:?}"),
+    }
+}
+
+#[test]
+fn the_report_stands_at_the_next_open_question_and_esc_leads_back_to_the_list() {
+    let mut state = crate::pictures::at_the_report();
+    let mut app = app(true, false);
+    press(&mut app, &state, KeyCode::Char('p'));
+    assert!(
+        stands_at(&app).starts_with("Which layer"),
+        "{}",
+        stands_at(&app)
+    );
+    // An answer that does not hold leaves it where it was.
+    answered(&mut app, &mut state, "Which layer");
+    answered(&mut app, &mut state, "intake");
+    let at = stands_at(&app);
+    assert_eq!(at, "Which layer stopped it (contradicted)");
+    // One that does goes to the next question.
+    answered(&mut app, &mut state, "Which layer");
+    assert_eq!(stands_at(&app), "intake", "what was answered before");
+    answered(&mut app, &mut state, "filter");
+    assert_eq!(stands_at(&app), "Which fact proves it (open)");
+    // Looking at another question and leaving it comes back to that one.
+    answered(&mut app, &mut state, "What was the cause");
+    press(&mut app, &state, KeyCode::Esc);
+    assert_eq!(stands_at(&app), "What was the cause (open)");
+    press(&mut app, &state, KeyCode::Esc);
+    assert_eq!(app.overlay, None);
+    press(&mut app, &state, KeyCode::Char('p'));
+    assert_eq!(stands_at(&app), "Which fact proves it (open)");
 }

@@ -428,7 +428,16 @@ async fn an_edit_is_previewed_and_differences_are_settled() {
     assert_eq!(verbs(&place).await, ["list"], "adopting leaves it as it is");
     place.play(nothing_differs).await;
 
-    // A Sensor that was deleted, taken as it is.
+    // What was taken as it is, and is changed again after that, is listed again.
+    edit_role(&place, "watch").await;
+    let listed = ["Role/order-submit was changed"];
+    place
+        .play(|script| settle(script, &listed, ADOPT, "stage 2/2"))
+        .await;
+    place.play(nothing_differs).await;
+
+    // A Sensor that was deleted, taken as it is; then it comes back.
+    let applied = sensors(&place).get("orders").await.unwrap();
     delete_sensor(&place).await;
     let listed = ["Sensor/orders is gone"];
     place
@@ -436,6 +445,13 @@ async fn an_edit_is_previewed_and_differences_are_settled() {
         .await;
     let sensor = sensors(&place).get_opt("orders").await.unwrap();
     assert!(sensor.is_none(), "adopting leaves the cluster as it is");
+    place.play(nothing_differs).await;
+    make_anew(&place, applied).await;
+    let listed = ["Sensor/orders is there again"];
+    place
+        .play(|script| settle(script, &listed, ADOPT, "stage 2/2"))
+        .await;
+    place.play(nothing_differs).await;
 
     // An account that was deleted: the lab starts over, and everything is as at its beginning.
     accounts(&place)
@@ -514,6 +530,20 @@ fn sensors(place: &Place) -> Api<DynamicObject> {
         cluster.namespace(),
         &kinds::sensor(),
     )
+}
+
+/// Makes an object that was deleted once more.
+async fn make_anew(place: &Place, object: DynamicObject) {
+    let mut anew = DynamicObject::new("orders", &kinds::sensor());
+    anew.metadata.labels = object.metadata.labels;
+    anew.data = object.data;
+    if let Some(data) = anew.data.as_object_mut() {
+        data.remove("status");
+    }
+    sensors(place)
+        .create(&Default::default(), &anew)
+        .await
+        .unwrap();
 }
 
 async fn delete_sensor(place: &Place) {

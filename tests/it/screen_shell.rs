@@ -289,6 +289,9 @@ fn a_checkpoint_of_other_labs_is_said_and_kept_and_its_progress_stays() {
 
     let mut screen = Session::start(state, &["--labs", &labs]);
     screen.wait_for("there is no lab `first-order` any more");
+    let shown = screen.screen();
+    let said = shown.matches("there is no lab").count();
+    assert_eq!(said, 1, "it is said once:\n{shown}");
     screen.send("e");
     screen.wait_for("Before it is applied");
     screen.send("q");

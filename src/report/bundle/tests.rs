@@ -7,6 +7,10 @@ use tar::{Builder, EntryType, Header};
 
 use super::*;
 use crate::evidence::journal::Note;
+use crate::evidence::testing::LAB;
+use crate::evidence::{Fate, Layer, Reason};
+use crate::session::Message;
+use crate::session::state::tests::{self as testing, Session};
 
 fn entries() -> Vec<Entry> {
     vec![Entry::Note(Note {
@@ -154,6 +158,154 @@ fn a_bundle_cut_at_any_byte_is_an_error_or_whole() {
             assert_eq!(bundle.manifests.len(), 1, "cut at {end}");
         }
     }
+}
+
+/// A played session in a bundle, with the checkpoint or without.
+fn bundle_of(session: &Session, checkpoint: bool) -> Bundle {
+    let kept = session.state.checkpoint();
+    let labs = testing::course();
+    let contents = Contents {
+        session: "embedded",
+        made: Timestamp::UNIX_EPOCH,
+        entries: &session.runner.journal,
+        checkpoint: checkpoint.then_some(&kept),
+        labs: &labs,
+        manifests: &BTreeMap::new(),
+    };
+    let mut bytes = Vec::new();
+    pack(&contents, &mut bytes).unwrap();
+    open(&bytes).unwrap()
+}
+
+fn phase_at(bundle: &Bundle, stage: &str) -> &'static str {
+    let labs = testing::course();
+    let lab = labs.iter().find(|lab| lab.name == LAB).unwrap();
+    let at = lab.stages.iter().position(|one| one.name == stage).unwrap();
+    match bundle.state_at(LAB, at).phase() {
+        StagePhase::Fresh => "fresh",
+        StagePhase::Working { .. } => "working",
+        StagePhase::Interrupted { .. } => "interrupted",
+        StagePhase::Passed => "passed",
+        StagePhase::Failed { .. } => "failed",
+        StagePhase::Unproven { .. } => "unproven",
+    }
+}
+
+/// How the stage `send` is shown once the learner has gone elsewhere, while the session stood there, and without checkpoint.
+fn shown(mut session: Session) -> [&'static str; 3] {
+    let here = bundle_of(&session, true);
+    let state = here.state();
+    assert_eq!(state.stage().unwrap().name, "send");
+    let bare = bundle_of(&session, false);
+    assert_eq!(
+        bare.state().stage().unwrap().name,
+        "send",
+        "what was done last"
+    );
+    let bare = phase_at(&bare, "send");
+    let here = phase_at(&here, "send");
+    session.say(Message::GoTo {
+        lab: "first-order".to_owned(),
+        stage: 0,
+    });
+    let left = bundle_of(&session, true);
+    assert_eq!(left.state().lab().unwrap().name, "first-order");
+    [here, phase_at(&left, "send"), bare]
+}
+
+/// Every way in which a stage ends is shown as the report tells it: by the last verdicts of its last go.
+#[test]
+fn a_stage_is_shown_as_it_stands_in_the_report() {
+    let at_send = || Session::at("send");
+    let mut passed = at_send();
+    passed.say(Message::Next);
+    assert_eq!(shown(passed), ["passed"; 3]);
+
+    let mut failed = at_send();
+    failed.runner.fates.insert("flat".to_owned(), Fate::Applied);
+    failed.say(Message::Next);
+    assert_eq!(shown(failed), ["failed"; 3]);
+
+    // Tried again, and then as it should be.
+    let mut mended = at_send();
+    mended.runner.fates.insert("flat".to_owned(), Fate::Applied);
+    mended.say(Message::Next);
+    mended.runner.fates.clear();
+    mended.say(Message::Retry);
+    assert_eq!(shown(mended), ["passed"; 3]);
+
+    let mut unseen = at_send();
+    unseen.runner.unseen.insert("discarded".to_owned());
+    unseen.say(Message::Next);
+    assert_eq!(shown(unseen), ["unproven"; 3]);
+
+    // Passed once, and then cut off after something was sent.
+    let mut cut = at_send();
+    cut.say(Message::Next);
+    cut.say(Message::Retry);
+    let attempt = cut.state.attempt();
+    cut.runner.journal.retain(|entry| {
+        !matches!(entry, Entry::Judgement(one) if one.stage == "send" && one.attempt == attempt)
+    });
+    assert_eq!(phase_at(&bundle_of(&cut, false), "send"), "interrupted");
+    let report = bundle_of(&cut, false).report();
+    let lab = report.labs.iter().find(|lab| lab.name == LAB).unwrap();
+    assert!(
+        lab.not_proven
+            .iter()
+            .any(|open| open.contains("stage `send`"))
+    );
+}
+
+/// A verdict that was proven when the learner looked again, in the same go.
+#[test]
+fn a_verdict_that_was_proven_later_is_the_one_that_is_shown() {
+    let mut session = Session::at("send");
+    session.say(Message::Next);
+    let first: Vec<Entry> = session
+        .runner
+        .journal
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Judgement(one) if one.stage == "send" => {
+                let mut open = one.clone();
+                open.verdict.outcome = Outcome::Unproven;
+                Some(Entry::Judgement(open))
+            }
+            _ => None,
+        })
+        .collect();
+    assert!(!first.is_empty());
+    let at = session
+        .runner
+        .journal
+        .iter()
+        .position(|entry| matches!(entry, Entry::Judgement(one) if one.stage == "send"));
+    session
+        .runner
+        .journal
+        .splice(at.unwrap()..at.unwrap(), first);
+    assert_eq!(shown(session), ["passed"; 3]);
+}
+
+/// A pod that ended with the program is no failure of the learner, in a bundle either.
+#[test]
+fn a_go_that_was_cut_off_is_unproven_where_a_lost_pod_looks_like_a_failure() {
+    let mut session = Session::at("send");
+    let stopped = Fate::Stopped {
+        layer: Layer::Run,
+        reason: Reason::WorkflowFailed,
+    };
+    session.runner.fates.insert("nested".to_owned(), stopped);
+    session.say(Message::Next);
+    assert_eq!(phase_at(&bundle_of(&session, true), "send"), "failed");
+    session.cut_off();
+    assert_eq!(phase_at(&bundle_of(&session, true), "send"), "unproven");
+    session.say(Message::GoTo {
+        lab: "first-order".to_owned(),
+        stage: 0,
+    });
+    assert_eq!(phase_at(&bundle_of(&session, true), "send"), "unproven");
 }
 
 proptest! {

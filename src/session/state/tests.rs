@@ -511,6 +511,11 @@ impl Session {
         trace.unwrap()
     }
 
+    /// The program ended while the present go was under way.
+    pub fn cut_off(&mut self) {
+        self.state.run_mut().unwrap().cut_off = true;
+    }
+
     pub fn tell(&mut self, topic: &str, answer: &str) {
         self.say(Message::Report {
             topic: topic.to_owned(),
@@ -570,6 +575,15 @@ pub(crate) fn kinds(effects: &[Effect]) -> Vec<&'static str> {
             Effect::CancelWork => "cancel",
         })
         .collect()
+}
+
+/// An object that is not as it was applied.
+pub(crate) fn a_difference() -> Difference {
+    Difference {
+        text: "Sensor/orders was changed".to_owned(),
+        kept: "argoproj.io/v1alpha1 Sensor orders uid 1".to_owned(),
+        live: "argoproj.io/v1alpha1 Sensor orders uid 2".to_owned(),
+    }
 }
 
 pub(crate) fn environment(reason: &str) -> StepError {

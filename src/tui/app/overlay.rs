@@ -66,7 +66,13 @@ impl App {
     pub(super) fn overlay_key(&mut self, action: Action, state: &State) -> Option<Command> {
         match action {
             Action::Back | Action::Quit => {
-                self.overlay = None;
+                let outer = match (action, self.overlay.as_ref()) {
+                    (Action::Back, Some(Overlay::Choose { choices, .. })) => {
+                        questions::outer(choices, state)
+                    }
+                    _ => None,
+                };
+                self.overlay = outer;
                 return None;
             }
             Action::Copy => return self.copy(state),

@@ -3,6 +3,7 @@
 
 use super::{Choice, Command, Does, Overlay};
 use crate::evidence::Layer;
+use crate::evidence::journal::{Claim, ClaimAnswer};
 use crate::lab::StageKind;
 use crate::session::{Message, Reconcile, State};
 
@@ -67,33 +68,84 @@ pub(super) fn prediction(state: &State, after: Option<&str>) -> Option<Overlay> 
     ))
 }
 
-pub(super) fn report_topics(state: &State) -> Option<Overlay> {
-    state.stage()?.report.as_ref()?;
-    let stage = &state.stage()?.name;
+/// The questions of a report, in its order.
+const QUESTIONS: [(&str, &str); 4] = [
+    ("layer", "Which layer stopped it"),
+    ("fact", "Which fact proves it"),
+    ("cause", "What was the cause"),
+    ("not-proven", "What is not proven"),
+];
+
+/// The claims of the present stage about a topic.
+fn claims_of<'a>(state: &'a State, topic: &str) -> impl Iterator<Item = &'a Claim> {
+    let stage = state.stage().map(|stage| stage.name.as_str());
     let claims = state
         .progress_here()
-        .map(|lab| lab.claims.as_slice())
-        .unwrap_or_default();
-    let topics = [
-        ("layer", "Which layer stopped it"),
-        ("fact", "Which fact proves it"),
-        ("cause", "What was the cause"),
-        ("not-proven", "What is not proven"),
-    ];
-    let choices = topics
+        .map_or(&[][..], |lab| lab.claims.as_slice());
+    let topic = topic.to_owned();
+    claims
+        .iter()
+        .filter(move |claim| claim.topic == topic && Some(claim.stage.as_str()) == stage)
+}
+
+fn is_supported(state: &State, topic: &str) -> bool {
+    claims_of(state, topic).any(|claim| matches!(claim.answer, ClaimAnswer::SupportedBy { .. }))
+}
+
+/// The questions of the report. After an answer that holds it stands at the next one that is open, else where it was.
+pub(super) fn report_topics(state: &State, after: Option<&str>) -> Option<Overlay> {
+    state.stage()?.report.as_ref()?;
+    let place = |topic: &str| QUESTIONS.iter().position(|(name, _)| *name == topic);
+    let was = after.and_then(place);
+    let open = |from: usize| {
+        let mut later = QUESTIONS.iter().enumerate().skip(from);
+        let found = later.find(|(_, (topic, _))| !is_supported(state, topic));
+        found.map(|(index, _)| index)
+    };
+    let selected = match (after, was) {
+        (Some(topic), Some(was)) if is_supported(state, topic) => {
+            open(was).or_else(|| open(0)).unwrap_or(was)
+        }
+        (_, Some(was)) => was,
+        _ => open(0).unwrap_or(0),
+    };
+    let choices = QUESTIONS
         .iter()
         .map(|(topic, question)| {
-            let answered = claims
-                .iter()
-                .any(|claim| claim.topic == *topic && claim.stage == *stage);
-            let word = if answered { "(answered)" } else { "(open)" };
+            let word = match claims_of(state, topic).last() {
+                None => "open",
+                Some(_) if is_supported(state, topic) => "supported",
+                Some(claim) => match claim.answer {
+                    ClaimAnswer::ContradictedBy { .. } => "contradicted",
+                    _ => "nothing you collected shows it",
+                },
+            };
             Choice::new(
-                format!("{question} {word}"),
+                format!("{question} ({word})"),
                 Does::Answers((*topic).to_owned()),
             )
         })
         .collect();
-    Some(choose("Your report", Vec::new(), choices))
+    Some(Overlay::Choose {
+        title: "Your report".to_owned(),
+        preface: Vec::new(),
+        choices,
+        selected,
+    })
+}
+
+/// Where Esc leads from answers to a question of the report: to the questions.
+pub(super) fn outer(choices: &[Choice], state: &State) -> Option<Overlay> {
+    match &choices.first()?.does {
+        Does::Tell(Message::Report { topic, .. }) => {
+            let mut questions = report_topics(state, None)?;
+            if let Overlay::Choose { selected, .. } = &mut questions {
+                *selected = QUESTIONS.iter().position(|(name, _)| name == topic)?;
+            }
+            Some(questions)
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn report_answers(state: &State, topic: &str) -> Option<Overlay> {
@@ -107,7 +159,7 @@ pub(super) fn report_answers(state: &State, topic: &str) -> Option<Overlay> {
             },
         )
     };
-    let choices = match topic {
+    let choices: Vec<Choice> = match topic {
         "layer" => std::iter::once(answer("no layer: it had its effect", "none"))
             .chain(Layer::ALL.map(|layer| answer(layer.name(), layer.name())))
             .collect(),
@@ -143,7 +195,23 @@ pub(super) fn report_answers(state: &State, topic: &str) -> Option<Overlay> {
             .map(|point| answer(&point.text, &point.text))
             .collect(),
     };
-    Some(choose(format!("Your report: {topic}"), Vec::new(), choices))
+    // The list stands at what was answered before.
+    let before = claims_of(state, topic).last();
+    let is_before = |choice: &Choice| match &choice.does {
+        Does::Tell(Message::Report { answer, .. }) => {
+            before.is_some_and(|claim| claim.statement == *answer)
+        }
+        _ => false,
+    };
+    let selected = choices.iter().position(is_before).unwrap_or(0);
+    let question = QUESTIONS.iter().find(|(name, _)| *name == topic);
+    let question = question.map_or(topic, |(_, question)| *question);
+    Some(Overlay::Choose {
+        title: format!("Your report: {question}?"),
+        preface: Vec::new(),
+        choices,
+        selected,
+    })
 }
 
 /// All labs; choosing one opens its stages.
@@ -195,6 +263,7 @@ pub(super) fn stages(state: &State, lab: Option<&str>, copy: bool) -> Option<Ove
     let name = lab.or(here)?;
     let lab = state.labs().iter().find(|lab| lab.name == name)?;
     let kept = state.progress_of(name);
+    let reached = state.reached_in(name);
     let mut selected = 0;
     let choices = lab
         .stages
@@ -214,6 +283,7 @@ pub(super) fn stages(state: &State, lab: Option<&str>, copy: bool) -> Option<Ove
                 (true, true) => text.push_str(" (passed, here)"),
                 (true, false) => text.push_str(" (passed)"),
                 (false, true) => text.push_str(" (here)"),
+                (false, false) if index > reached && !copy => text.push_str(" (not reached yet)"),
                 (false, false) => {}
             }
             let message = Message::GoTo {
@@ -224,10 +294,13 @@ pub(super) fn stages(state: &State, lab: Option<&str>, copy: bool) -> Option<Ove
         })
         .collect();
     let snapshots = kept.is_some_and(|kept| !kept.snapshots.is_empty());
+    let begun = kept.is_some_and(|kept| kept.attempt > 0);
     let preface = if copy {
         "Each is shown as it was left."
     } else if snapshots {
         "Objects, bus and ledger return to how they were at the start of the stage. Evidence and working copies stay."
+    } else if !begun {
+        "Nothing of this lab was done yet."
     } else {
         "There are no snapshots: what the stages before had applied is applied again. Ledger and bus keep what they have."
     };

@@ -7,12 +7,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::heading;
+use crate::evidence::journal::Intent;
 use crate::evidence::{Layer, Outcome};
 use crate::lab::Stage;
 use crate::session::{PredictionScore, StagePhase, State};
 use crate::tui::app::{App, Area};
 use crate::tui::markdown;
 use crate::tui::panes;
+use crate::tui::theme::Theme;
 
 /// Draws the lines that are in view; the last row says how many are below.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -74,20 +76,22 @@ pub fn text_lines(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
             theme,
         ));
     }
-    if !stage.debrief.is_empty() {
-        lines.push(Line::default());
-        lines.extend(markdown::render(&debrief(stage, width), width, theme));
-    }
-    lines.extend(ends(state, app, width));
+    lines.extend(after_text(state, theme, width, width >= 90));
     lines
 }
 
-/// Links at the lab's last stage, and what is not reproduced at its first.
-fn ends(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
-    let Some(lab) = state.lab() else {
+/// What follows a stage's text: the debrief (as a table or as sentences), links at the lab's last stage, and what is not
+/// reproduced at its first.
+#[must_use]
+pub fn after_text(state: &State, theme: Theme, width: u16, as_table: bool) -> Vec<Line<'static>> {
+    let (Some(lab), Some(stage)) = (state.lab(), state.stage()) else {
         return Vec::new();
     };
     let mut lines = Vec::new();
+    if !stage.debrief.is_empty() {
+        lines.push(Line::default());
+        lines.extend(markdown::render(&debrief(stage, as_table), width, theme));
+    }
     if state.stage_index() + 1 == lab.stages.len() && !lab.links.is_empty() {
         let links: String = lab
             .links
@@ -95,7 +99,7 @@ fn ends(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
             .map(|link| format!("- {}: {}\n", link.title, link.url))
             .collect();
         lines.push(Line::default());
-        lines.extend(markdown::render(&links, width, app.theme));
+        lines.extend(markdown::render(&links, width, theme));
     }
     if state.stage_index() == 0 && !lab.not_reproduced.is_empty() {
         let notes: String = lab
@@ -107,15 +111,15 @@ fn ends(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
         lines.extend(markdown::render(
             &format!("Not reproduced by the embedded cluster:\n\n{notes}"),
             width,
-            app.theme,
+            theme,
         ));
     }
     lines
 }
 
 /// The debrief as a table where there is room, else as a list.
-fn debrief(stage: &Stage, width: u16) -> String {
-    if width < 90 {
+fn debrief(stage: &Stage, as_table: bool) -> String {
+    if !as_table {
         return stage
             .debrief
             .iter()
@@ -215,20 +219,8 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     let stopped = alike_once(stopped(app));
     texts.extend(stopped.into_iter().map(|text| (text, theme.strong())));
     texts.extend(predicted(state).into_iter().map(|text| (text, theme.dim())));
-    for intent in state.unresolved() {
-        let looked_up = if app.read_only {
-            "nothing in here says what became of it"
-        } else {
-            "it is looked up, and never sent again by itself"
-        };
-        texts.push((
-            format!(
-                "unresolved: request {} of an earlier run may have been sent; {looked_up}",
-                intent.id
-            ),
-            theme.strong(),
-        ));
-    }
+    let open = unresolved(state, app.read_only);
+    texts.extend(open.into_iter().map(|text| (text, theme.strong())));
     if !state.drift().is_empty() {
         texts.push((
             format!(
@@ -255,7 +247,8 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     lines
 }
 
-/// What the learner has predicted of this stage, or in it, and whether it was so.
+/// What the learner has predicted of this stage, or in it: each prediction, and once all are settled how many were right and
+/// which were not.
 fn predicted(state: &State) -> Vec<String> {
     let Some(stage) = state.stage() else {
         return Vec::new();
@@ -274,7 +267,34 @@ fn predicted(state: &State) -> Vec<String> {
         };
         format!("you predicted: {title} {said}{so}")
     };
-    state.predictions_of(of).into_iter().map(line).collect()
+    let scores = state.predictions_of(of);
+    let (all, right) = (scores.len(), |score: &PredictionScore| {
+        score.right() == Some(true)
+    });
+    if all == 0 || scores.iter().any(|score| score.right().is_none()) {
+        return scores.into_iter().map(line).collect();
+    }
+    let count = scores.iter().filter(|score| right(score)).count();
+    let head = format!("your predictions: {count} of {all} were right");
+    let wrong = scores.into_iter().filter(|score| !right(score)).map(line);
+    std::iter::once(head).chain(wrong).collect()
+}
+
+/// Requests of an earlier process of which nobody knows whether they were sent.
+#[must_use]
+pub fn unresolved(state: &State, read_only: bool) -> Vec<String> {
+    let looked_up = if read_only {
+        "nothing in here says what became of it"
+    } else {
+        "it is looked up, and never sent again by itself"
+    };
+    let text = |intent: &Intent| {
+        format!(
+            "unresolved: request {} of an earlier run may have been sent; {looked_up}",
+            intent.id
+        )
+    };
+    state.unresolved().iter().map(text).collect()
 }
 
 /// Which layer stopped which probe, and why; one line for each.

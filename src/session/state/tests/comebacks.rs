@@ -167,11 +167,19 @@ fn a_lab_or_stage_that_is_gone_is_said() {
     session.restart_from(Some(checkpoint.clone()));
     assert_eq!(session.state.lab_name(), testing::LAB);
     assert_eq!(session.state.stage_name(), "read");
-    assert!(session.state.notice().unwrap().contains("elsewhere"));
+    assert!(session.state.found()[0].contains("elsewhere"));
+    assert_eq!(session.state.notice(), None, "it is said once");
     checkpoint.lab = "nowhere".to_owned();
     session.restart_from(Some(checkpoint));
     assert_eq!(session.state.stage_name(), "order");
-    assert!(session.state.notice().unwrap().contains("nowhere"));
+    assert!(session.state.found()[0].contains("nowhere"));
+    let fuller = format!("{}; it is kept", session.state.found()[0]);
+    session.state.note_found([fuller.clone()]);
+    assert_eq!(
+        session.state.found(),
+        [fuller],
+        "what says more stands alone"
+    );
 }
 
 #[test]
@@ -215,19 +223,23 @@ fn fingerprints_are_kept_by_object_and_go_back_with_the_snapshot() {
 }
 
 #[test]
-fn what_is_adopted_differs_no_more() {
-    let mut lab = LabProgress::default();
-    let line = |kind: &str, name: &str| format!("v1 {kind} {name} uid hash");
-    lab.take_fingerprints(vec![
-        line("Sensor", "orders"),
-        line("Sensor", "orders-b"),
-        line("Role", "orders"),
+fn what_is_adopted_is_compared_as_it_is_from_then_on() {
+    let line = |kind: &str, name: &str, hash: &str| format!("v1 {kind} {name} uid {hash}");
+    let mut session = Session::at("send");
+    session.here_fingerprints(vec![
+        line("Sensor", "orders", "1"),
+        line("Sensor", "orders-b", "1"),
     ]);
-    lab.forget_fingerprints(&["Sensor/orders is gone".to_owned()]);
-    assert_eq!(
-        lab.fingerprints,
-        [line("Sensor", "orders-b"), line("Role", "orders")]
-    );
+    session.say(Message::Drift(vec![Difference {
+        text: "Sensor/orders was changed".to_owned(),
+        kept: line("Sensor", "orders", "1"),
+        live: line("Sensor", "orders", "2"),
+    }]));
+    session.say(Message::Reconcile(Reconcile::Adopt));
+    let kept = &session.state.progress_here().unwrap().fingerprints;
+    assert!(kept.contains(&line("Sensor", "orders", "2")), "{kept:?}");
+    assert!(!kept.contains(&line("Sensor", "orders", "1")), "{kept:?}");
+    assert!(kept.contains(&line("Sensor", "orders-b", "1")), "{kept:?}");
 }
 
 /// A stage that the journal does not prove any more, or a probe that a newer version of the lab has: said, and to do again.

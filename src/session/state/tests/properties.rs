@@ -69,7 +69,7 @@ fn stray() -> impl Strategy<Value = Message> {
             trace: "elsewhere".to_owned(),
             outcome: SendOutcome::Answered { status: 200 },
         }),
-        Just(Message::Drift(vec!["a Sensor differs".to_owned()])),
+        Just(Message::Drift(vec![a_difference()])),
         Just(Message::Drift(Vec::new())),
         Just(Message::Tick(Timestamp::MAX)),
         Just(Message::Facts(vec![testing::consumer(1, 2)])),

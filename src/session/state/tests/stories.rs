@@ -394,7 +394,7 @@ fn a_cancelled_send_is_not_sent_again() {
 
 #[test]
 fn drift_asks_before_anything_else_is_done() {
-    let drift = || Message::Drift(vec!["Sensor orders: another spec".to_owned()]);
+    let drift = || Message::Drift(vec![a_difference()]);
     let mut session = Session::at("send");
     session.say(drift());
     assert!(session.say(Message::Next).is_empty());
