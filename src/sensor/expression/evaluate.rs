@@ -31,7 +31,8 @@ pub(super) fn evaluate<'v>(node: &'v Node, names: &'v dyn Names) -> Result<Made<
         Node::Variable(name) => variable(name, names).map(Cow::Borrowed),
         Node::Accessor(parts) => accessor(parts, names),
         Node::Prefix(operator, operand) => {
-            prefix(*operator, &evaluate(operand, names)?).map(Cow::Owned)
+            let operand = evaluate(operand, names)?;
+            prefix(*operator, &operand).map(Cow::Owned)
         }
         Node::Chain(first, rest) => {
             let mut left = evaluate(first, names)?;

@@ -210,18 +210,15 @@ impl<'s> Tracker<'_, 's> {
         }
         let mut start = (byte == b'"').then_some(at + 1)?;
         loop {
-            let mut key_end = blocks.plain_end(text, start);
-            let mut escaped = false;
-            let (mut at, mut first) = (0, b'"');
-            match text_follows(text, key_end) {
-                Some(value) => at = value,
+            let plain_end = blocks.plain_end(text, start);
+            let (key_end, escaped, at, first) = match text_follows(text, plain_end) {
+                Some(value) => (plain_end, false, value, b'"'),
                 None => {
-                    let end;
-                    (end, escaped) = string_rest(text, key_end)?;
-                    key_end = end - 1;
-                    (at, first) = after_colon(text, end)?;
+                    let (end, escaped) = string_rest(text, plain_end)?;
+                    let (at, first) = after_colon(text, end)?;
+                    (end - 1, escaped, at, first)
                 }
-            }
+            };
             let child = if escaped || node.has_length(key_end - start) {
                 node.child(text.get(start..key_end)?, escaped, &mut seen)
             } else {

@@ -259,7 +259,7 @@ fn metered<'s>(term: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
             sized(Term::Obj(members.into_iter().map(member).collect()))
         }
         Term::Neg(inner) => Term::Neg(boxed(inner)),
-        Term::BinOp(left, operator, right) => operation(go(*left), operator, go(*right), natives),
+        Term::BinOp(left, operator, right) => operation(go(*left), operator, go(*right)),
         Term::Label(name, body) => Term::Label(name, boxed(body)),
         Term::Fold(name, source, pattern, parts) => {
             let source = pipe(go(*source), call(TICK));
@@ -314,7 +314,6 @@ fn operation<'s>(
     left: Term<&'s str>,
     operator: BinaryOp<&'s str>,
     right: Term<&'s str>,
-    natives: &HashSet<&str>,
 ) -> Term<&'s str> {
     let short = |term: Term<&'s str>| match term {
         Term::Num(_) => term,
@@ -412,7 +411,7 @@ fn bound<'s>(bindings: &[Binding<'s>], term: Term<&'s str>) -> Term<&'s str> {
             .iter()
             .map(|key| (Part::Index(key.clone()), Opt::Essential));
         let value = indexed(Term::Var(WHOLE), Path(parts.collect()));
-        let bind = BinaryOp::Pipe(Some(Pattern::Var(name)));
+        let bind = BinaryOp::Pipe(Some(Pattern::Var(*name)));
         Term::BinOp(Box::new(value), bind, Box::new(term))
     })
 }
