@@ -242,6 +242,31 @@ fn rights_of_every_trigger_count() {
 }
 
 #[test]
+fn every_trigger_type_is_looked_into_and_named_where_it_ends() {
+    for kind in crate::sensor::trigger::KINDS {
+        let trigger = format!(
+            "- template:\n    name: a\n    {kind}:\n      parameters:\n        - src: {{dependencyName: gone, dataKey: body.id}}\n          dest: id\n      source:\n        resource: {{kind: Workflow}}"
+        );
+        let report = report(&example(Place::Triggers, &trigger));
+        let here = matches!(kind, "k8s" | "argoWorkflow" | "log");
+        let noted = report
+            .findings
+            .iter()
+            .find(|one| one.rule == "not-carried-out");
+        assert_eq!(noted.is_none(), here, "{kind}");
+        if let Some(noted) = noted {
+            assert!(noted.what.contains(kind), "{}", noted.what);
+            assert_eq!(noted.path, format!("spec.triggers[0].template.{kind}"));
+        }
+        let wrong = report
+            .findings
+            .iter()
+            .any(|one| one.rule == "unknown-dependency");
+        assert!(wrong, "{kind}");
+    }
+}
+
+#[test]
 fn an_allowed_finding_is_left_out() {
     let line = |comment: &str| {
         example(

@@ -25,11 +25,11 @@ impl DataGroup {
     }
 }
 
-/// What one condition came to, with the error's text as upstream's list of errors has it.
+/// What one condition came to.
 pub(super) struct Judged<'d> {
     outcome: Outcome,
     reason: Reason,
-    error: Option<String>,
+    trouble: Option<Trouble>,
     /// What the path leads to.
     found: Option<Value<'d>>,
     /// How many values were tried.
@@ -38,12 +38,37 @@ pub(super) struct Judged<'d> {
     templated: Option<Value<'static>>,
 }
 
+/// Why a condition could not be judged; its text is made when somebody wants it.
+enum Trouble {
+    /// The path leads nowhere.
+    MissingPath,
+    /// There is nothing to compare with.
+    NoValues,
+    /// The value that was tried last is wrong.
+    WrongValue,
+    /// The type is none that is known.
+    UnknownType,
+    /// What went wrong on the way.
+    Text(String),
+}
+
 impl Judged<'_> {
-    fn failing(reason: Reason, error: String, tried: usize) -> Self {
+    fn failing(reason: Reason, trouble: Trouble, tried: usize) -> Self {
         Self {
             outcome: Outcome::Error,
             reason,
-            error: Some(error),
+            trouble: Some(trouble),
+            found: None,
+            tried,
+            templated: None,
+        }
+    }
+
+    fn settled(outcome: Outcome, reason: Reason, tried: usize) -> Self {
+        Self {
+            outcome,
+            reason,
+            trouble: None,
             found: None,
             tried,
             templated: None,
@@ -58,10 +83,6 @@ impl Settled for Judged<'_> {
 
     fn reason(&self) -> Reason {
         self.reason
-    }
-
-    fn error(&self) -> Option<&str> {
-        self.error.as_deref()
     }
 }
 
@@ -84,6 +105,22 @@ enum Matcher {
     Number(Vec<Result<f64, String>>, Comparator),
     String(Vec<Result<Regex, String>>, Comparator),
     Unsupported,
+}
+
+impl Matcher {
+    /// The error of the listed value that was tried as the `tried`th.
+    fn wrong_value(&self, tried: usize) -> String {
+        fn error<T>(values: &[Result<T, String>], tried: usize) -> Option<&String> {
+            values.get(tried.checked_sub(1)?)?.as_ref().err()
+        }
+        let error = match self {
+            Self::Bool(values) => error(values, tried),
+            Self::Number(values, _) => error(values, tried),
+            Self::String(values, _) => error(values, tried),
+            Self::Unsupported => None,
+        };
+        error.cloned().unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -177,7 +214,7 @@ impl Condition {
         Ok(Some(Value::from_quoted(&number::quote(output.as_bytes()))))
     }
 
-    fn judge_value(&self, value: &Value<'_>) -> Judged<'static> {
+    fn judge_value<'d>(&self, value: &Value<'_>) -> Judged<'d> {
         match &self.matcher {
             Matcher::Bool(wanted) => {
                 let found = value.boolean();
@@ -197,11 +234,7 @@ impl Condition {
                     _ => false,
                 })
             }
-            Matcher::Unsupported => Judged::failing(
-                Reason::BadType,
-                format!("unsupported JSON type '{}'", self.kind),
-                0,
-            ),
+            Matcher::Unsupported => Judged::failing(Reason::BadType, Trouble::UnknownType, 0),
         }
     }
 
@@ -230,36 +263,41 @@ impl list_group::Condition for Condition {
     fn judge<'d>(&self, data: &Valid<'d, '_>) -> Judged<'d> {
         let value = match self.place.find(data) {
             Ok(value) => value,
-            Err(limit) => return Judged::failing(Reason::TooComplex, limit.to_string(), 0),
-        };
-        if !value.exists() {
-            let error = format!("path '{}' does not exist", self.place.path());
-            return Judged::failing(Reason::MissingPath, error, 0);
-        }
-        let missing = self
-            .values
-            .is_empty()
-            .then(|| (Reason::NoValues, "no values specified".to_owned()));
-        let templated = match missing {
-            None => self
-                .apply_template(&value)
-                .map_err(|error| (Reason::BadTemplate, error)),
-            Some(missing) => Err(missing),
-        };
-        let templated = match templated {
-            Ok(templated) => templated,
-            Err((reason, error)) => {
-                return Judged {
-                    found: Some(value),
-                    ..Judged::failing(reason, error, 0)
-                };
+            Err(limit) => {
+                let trouble = Trouble::Text(limit.to_string());
+                return Judged::failing(Reason::TooComplex, trouble, 0);
             }
         };
-        let judged = self.judge_value(templated.as_ref().unwrap_or(&value));
-        Judged {
-            found: Some(value),
-            templated,
-            ..judged
+        if !value.exists() {
+            return Judged::failing(Reason::MissingPath, Trouble::MissingPath, 0);
+        }
+        let templated = if self.values.is_empty() {
+            Err((Reason::NoValues, Trouble::NoValues))
+        } else {
+            self.apply_template(&value)
+                .map_err(|error| (Reason::BadTemplate, Trouble::Text(error)))
+        };
+        let mut judged = match templated {
+            Ok(None) => self.judge_value(&value),
+            Ok(Some(templated)) => {
+                let mut judged = self.judge_value(&templated);
+                judged.templated = Some(templated);
+                judged
+            }
+            Err((reason, trouble)) => Judged::failing(reason, trouble, 0),
+        };
+        judged.found = Some(value);
+        judged
+    }
+
+    fn error(&self, judged: &Judged<'_>) -> String {
+        match &judged.trouble {
+            None => String::new(),
+            Some(Trouble::MissingPath) => format!("path '{}' does not exist", self.place.path()),
+            Some(Trouble::NoValues) => "no values specified".to_owned(),
+            Some(Trouble::WrongValue) => self.matcher.wrong_value(judged.tried),
+            Some(Trouble::UnknownType) => format!("unsupported JSON type '{}'", self.kind),
+            Some(Trouble::Text(text)) => text.clone(),
         }
     }
 
@@ -286,7 +324,7 @@ impl list_group::Condition for Condition {
             values: values.collect(),
             outcome: judged.outcome,
             reason: judged.reason,
-            error: judged.error.clone(),
+            error: judged.trouble.as_ref().map(|_| self.error(judged)),
             decided,
             ..self.not_reached()
         }
@@ -324,33 +362,19 @@ impl list_group::Condition for Condition {
 }
 
 /// Tries the values in order: the first that matches passes, the first that is wrong is an error.
-fn first_match<T>(
+fn first_match<'d, T>(
     wanted: &[Result<T, String>],
     wrong: Reason,
     matches: impl Fn(&T) -> bool,
-) -> Judged<'static> {
+) -> Judged<'d> {
     for (place, wanted) in wanted.iter().enumerate() {
         match wanted {
             Ok(wanted) if matches(wanted) => {
-                return Judged {
-                    outcome: Outcome::Passed,
-                    reason: Reason::Match,
-                    error: None,
-                    found: None,
-                    tried: place + 1,
-                    templated: None,
-                };
+                return Judged::settled(Outcome::Passed, Reason::Match, place + 1);
             }
             Ok(_) => {}
-            Err(error) => return Judged::failing(wrong, error.clone(), place + 1),
+            Err(_) => return Judged::failing(wrong, Trouble::WrongValue, place + 1),
         }
     }
-    Judged {
-        outcome: Outcome::Failed,
-        reason: Reason::Mismatch,
-        error: None,
-        found: None,
-        tried: wanted.len(),
-        templated: None,
-    }
+    Judged::settled(Outcome::Failed, Reason::Mismatch, wanted.len())
 }

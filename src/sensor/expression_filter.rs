@@ -48,10 +48,6 @@ impl Settled for Judged {
     fn reason(&self) -> Reason {
         self.reason
     }
-
-    fn error(&self) -> Option<&str> {
-        self.error.as_deref()
-    }
 }
 
 /// One entry, compiled.
@@ -112,11 +108,11 @@ struct Fields<'c> {
 }
 
 impl Names for Fields<'_> {
-    fn value(&self, name: &str) -> Option<ExprValue> {
+    fn value(&self, name: &str) -> Option<&ExprValue> {
         let mut pairs = self.fields.iter().zip(self.values).rev();
         pairs
             .find(|((known, _), _)| known == name)
-            .map(|(_, value)| value.clone())
+            .map(|(_, value)| value)
     }
 }
 
@@ -148,6 +144,10 @@ impl list_group::Condition for Condition {
             };
         }
         self.evaluate(values)
+    }
+
+    fn error(&self, judged: &Judged) -> String {
+        judged.error.clone().unwrap_or_default()
     }
 
     fn report(&self, judged: &Judged, decided: bool) -> ConditionReport {

@@ -1,144 +1,260 @@
 //! JSON as raw bytes: is it valid, and where are the values that plain key paths name.
 //!
-//! From above: [`is_valid`] and [`scan`]. One pass, an explicit stack, no recursion, no allocation for documents
-//! up to 64 levels deep. Accepts exactly what RFC 8259 calls a JSON text, without looking at UTF-8.
+//! From above: [`is_valid`] and [`scan`]. One pass; what no path enters is gone over with an explicit stack, so nesting
+//! costs a bit a level. Accepts exactly what RFC 8259 calls a JSON text, without looking at UTF-8.
 
+mod blocks;
 mod prefixes;
+mod runs;
 
-use std::ops::Range;
-
-use prefixes::Tracker;
+use blocks::Blocks;
 pub use prefixes::{MAX_PREFIX_DEPTH, PrefixSet, Spans};
+pub(super) use runs::plain_run;
 
 /// Says whether the bytes are one valid JSON text.
 #[must_use]
 pub fn is_valid(text: &[u8]) -> bool {
-    run(text, &mut Idle).is_some()
+    let mut reader = Reader::new(text);
+    let whole = |reader: &mut Reader<'_>| {
+        let (at, first) = reader.next_byte(0)?;
+        reader.value_end(at, first)
+    };
+    whole(&mut reader).is_some_and(|end| reader.next_byte(end).is_none())
 }
 
 /// Validates the text and notes the first value of every plain path of the set; `None` if the text is not valid JSON.
 #[must_use]
 pub fn scan(text: &[u8], prefixes: &PrefixSet) -> Option<Spans> {
     if prefixes.is_empty() {
-        return run(text, &mut Idle).map(|()| Spans::default());
+        return is_valid(text).then(Spans::default);
     }
-    let mut tracker = Tracker::new(prefixes);
-    run(text, &mut tracker)?;
-    Some(tracker.finish())
+    prefixes::find(Reader::new(text), prefixes)
 }
 
-/// Hears where keys, elements and values are; depth counts the open containers.
-trait Track {
-    fn scalar(&mut self, start: usize, end: usize);
-    fn opens(&mut self, depth: usize, start: usize);
-    fn closes(&mut self, depth: usize, end: usize);
-    fn key(&mut self, depth: usize, text: &[u8], at: Range<usize>, escaped: bool);
-    fn element(&mut self, depth: usize);
-}
-
-/// Hears nothing.
-struct Idle;
-
-impl Track for Idle {
-    fn scalar(&mut self, _: usize, _: usize) {}
-    fn opens(&mut self, _: usize, _: usize) {}
-    fn closes(&mut self, _: usize, _: usize) {}
-    fn key(&mut self, _: usize, _: &[u8], _: Range<usize>, _: bool) {}
-    fn element(&mut self, _: usize) {}
-}
-
-/// Container kinds from the root to here, one bit each (set: object).
-#[derive(Default)]
+/// Kinds of the containers around a place, one bit each (set: object), above them a bit that marks the end.
 struct Nesting {
     word: u64,
-    full: Vec<u64>,
-    depth: usize,
+    /// Words of the outer levels, each full.
+    outer: Vec<u64>,
 }
 
 impl Nesting {
+    const EMPTY: u64 = 1;
+
+    fn new() -> Self {
+        Self {
+            word: Self::EMPTY,
+            outer: Vec::new(),
+        }
+    }
+
+    #[inline(always)]
     fn push(&mut self, object: bool) {
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.full.push(self.word);
+        if self.word >> 63 == 1 {
+            save(&mut self.outer, self.word);
+            self.word = Self::EMPTY;
         }
         self.word = self.word << 1 | u64::from(object);
-        self.depth += 1;
     }
 
-    fn pop(&mut self) {
-        self.depth = self.depth.saturating_sub(1);
+    /// Leaves a container; says whether that was the outermost one.
+    #[inline(always)]
+    fn pop(&mut self) -> bool {
         self.word >>= 1;
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.word = self.full.pop().unwrap_or(0);
+        if self.word == Self::EMPTY {
+            self.word = restore(&mut self.outer);
+            return self.word == Self::EMPTY;
         }
+        false
     }
 
+    #[inline(always)]
     fn in_object(&self) -> bool {
         self.word & 1 == 1
     }
-}
 
-/// Reads a whole text; `None` if it is not valid.
-fn run(text: &[u8], track: &mut impl Track) -> Option<()> {
-    let mut open = Nesting::default();
-    let (mut at, mut first) = next_byte(text, 0)?;
-    loop {
-        // A value begins here.
-        let start = at;
-        if first == b'{' || first == b'[' {
-            open.push(first == b'{');
-            track.opens(open.depth, start);
-            let (next, byte) = next_byte(text, at + 1)?;
-            // The closing bracket is the opening one plus two.
-            if byte != first + 2 {
-                (at, first) = member(text, next, byte, &open, track)?;
-                continue;
-            }
-            at = next + 1;
-            track.closes(open.depth, at);
-            open.pop();
-        } else {
-            at = scalar_end(text, at, first)?;
-            track.scalar(start, at);
-        }
-        loop {
-            if open.depth == 0 {
-                return next_byte(text, at).is_none().then_some(());
-            }
-            let (next, last) = next_byte(text, at)?;
-            if last == b',' {
-                let (next, byte) = next_byte(text, next + 1)?;
-                (at, first) = member(text, next, byte, &open, track)?;
-                break;
-            }
-            if last != (if open.in_object() { b'}' } else { b']' }) {
-                return None;
-            }
-            at = next + 1;
-            track.closes(open.depth, at);
-            open.pop();
-        }
+    #[inline(always)]
+    fn in_object_of_array(&self) -> bool {
+        self.word & 3 == 1
     }
 }
 
-/// Goes over a key and its colon, or counts an element; gives where the value starts.
+#[cold]
+#[inline(never)]
+fn save(outer: &mut Vec<u64>, word: u64) {
+    outer.push(word);
+}
+
+#[inline(never)]
+fn restore(outer: &mut Vec<u64>) -> u64 {
+    outer.pop().unwrap_or(Nesting::EMPTY)
+}
+
+/// What comes after a member of an object.
+enum Next {
+    /// The next key, whose text starts there.
+    Key(usize),
+    /// The end of the object, which is before that byte.
+    End(usize),
+}
+
+/// Goes over a text from value to value; every method gives `None` where the text is not valid JSON.
+struct Reader<'t> {
+    text: &'t [u8],
+    blocks: Blocks,
+}
+
+impl<'t> Reader<'t> {
+    fn new(text: &'t [u8]) -> Self {
+        Self {
+            text,
+            blocks: Blocks::default(),
+        }
+    }
+
+    /// The end of the value that starts with the byte `first` at `at`.
+    fn value_end(&mut self, at: usize, first: u8) -> Option<usize> {
+        match first {
+            b'"' => self.string_end(at + 1).map(|(end, _)| end),
+            b'{' | b'[' => self.container_end(at, first),
+            _ => plain_scalar_end(self.text, at, first),
+        }
+    }
+
+    /// The end of a container, whatever is in it.
+    #[inline(never)]
+    fn container_end(&mut self, at: usize, first: u8) -> Option<usize> {
+        // A copy stays in registers, as nobody else can see it.
+        let mut blocks = self.blocks;
+        let end = container_end(self.text, &mut blocks, at, first);
+        self.blocks = blocks;
+        end
+    }
+
+    #[inline(always)]
+    fn next_byte(&self, at: usize) -> Option<(usize, u8)> {
+        next_byte(self.text, at)
+    }
+
+    /// The index after the closing quote of a string whose text starts at `at`, and whether it has escapes.
+    #[inline(always)]
+    fn string_end(&mut self, at: usize) -> Option<(usize, bool)> {
+        let at = self.blocks.plain_end(self.text, at);
+        string_rest(self.text, at)
+    }
+}
+
+/// The end of a container: a loop over values, with the containers around them as bits.
 #[inline(always)]
-fn member(
-    text: &[u8],
-    at: usize,
-    first: u8,
-    open: &Nesting,
-    track: &mut impl Track,
-) -> Option<(usize, u8)> {
-    if !open.in_object() {
-        track.element(open.depth);
-        return Some((at, first));
+fn container_end(text: &[u8], blocks: &mut Blocks, mut at: usize, mut first: u8) -> Option<usize> {
+    let mut open = Nesting::new();
+    'value: loop {
+        let key = 'member: {
+            match first {
+                b'"' => {
+                    let end = blocks.plain_end_inline(text, at + 1);
+                    at = string_rest(text, end)?.0;
+                }
+                b'{' => {
+                    open.push(true);
+                    let (next, byte) = next_byte(text, at + 1)?;
+                    if byte == b'"' {
+                        break 'member next + 1;
+                    }
+                    if byte != b'}' {
+                        return None;
+                    }
+                    at = next + 1;
+                    if open.pop() {
+                        return Some(at);
+                    }
+                }
+                b'[' => {
+                    open.push(false);
+                    (at, first) = next_byte(text, at + 1)?;
+                    if first != b']' {
+                        continue 'value;
+                    }
+                    at += 1;
+                    if open.pop() {
+                        return Some(at);
+                    }
+                }
+                _ => at = plain_scalar_end(text, at, first)?,
+            }
+            // A value has ended; so may the containers around it.
+            loop {
+                if let Some(key) = next_key(text, at, &open) {
+                    break 'member key;
+                }
+                let (end, byte) = next_byte(text, at)?;
+                if byte == b',' {
+                    (at, first) = next_byte(text, end + 1)?;
+                    if !open.in_object() {
+                        continue 'value;
+                    }
+                    if first != b'"' {
+                        return None;
+                    }
+                    break 'member at + 1;
+                }
+                if byte != (if open.in_object() { b'}' } else { b']' }) {
+                    return None;
+                }
+                at = end + 1;
+                if open.pop() {
+                    return Some(at);
+                }
+            }
+        };
+        (at, first) = after_key(text, blocks, key)?;
     }
-    if first != b'"' {
-        return None;
+}
+
+/// Where the text of the next key starts, if it follows without blanks in this object or in the next one of an array.
+#[inline(always)]
+fn next_key(text: &[u8], at: usize, open: &Nesting) -> Option<usize> {
+    let four = four_at(text, at);
+    if four & 0xffff == word(b",\"\0\0") && open.in_object() {
+        return Some(at + 2);
     }
-    let (end, escaped) = string_end(text, at + 1)?;
-    track.key(open.depth, text, at + 1..end - 1, escaped);
-    let (colon, byte) = next_byte(text, end)?;
+    (four == word(b"},{\"") && open.in_object_of_array()).then_some(at + 4)
+}
+
+/// Goes over a key whose text starts at `at`, and its colon.
+#[inline(always)]
+fn after_key(text: &[u8], blocks: &mut Blocks, at: usize) -> Option<(usize, u8)> {
+    let end = blocks.plain_end_inline(text, at);
+    if let Some(value) = text_follows(text, end) {
+        return Some((value, b'"'));
+    }
+    let (end, _) = string_rest(text, end)?;
+    after_colon(text, end)
+}
+
+/// What comes after a member of an object that ends at `at`.
+#[inline(always)]
+fn after_member(text: &[u8], at: usize) -> Option<Next> {
+    let (at, byte) = next_byte(text, at)?;
+    match byte {
+        b',' => {
+            let (at, byte) = next_byte(text, at + 1)?;
+            (byte == b'"').then_some(Next::Key(at + 1))
+        }
+        b'}' => Some(Next::End(at + 1)),
+        _ => None,
+    }
+}
+
+/// Where the value starts of a key that may end at `end`, if it is a text and follows without blanks.
+#[inline(always)]
+fn text_follows(text: &[u8], end: usize) -> Option<usize> {
+    (four_at(text, end) & 0xff_ffff == word(b"\":\"\0")).then_some(end + 2)
+}
+
+#[inline(always)]
+fn after_colon(text: &[u8], at: usize) -> Option<(usize, u8)> {
+    let (colon, byte) = next_byte(text, at)?;
     if byte != b':' {
         return None;
     }
@@ -147,60 +263,58 @@ fn member(
 
 /// Where the next byte stands that is no blank, and that byte; `None` at the end.
 #[inline(always)]
-fn next_byte(text: &[u8], at: usize) -> Option<(usize, u8)> {
-    let byte = *text.get(at)?;
-    if byte > b' ' {
-        return Some((at, byte));
+fn next_byte(text: &[u8], mut at: usize) -> Option<(usize, u8)> {
+    let mut byte = *text.get(at)?;
+    if byte <= b' ' {
+        at = after_space(text, at);
+        byte = *text.get(at)?;
     }
-    after_space(text, at)
+    Some((at, byte))
 }
 
-#[cold]
 #[inline(never)]
-fn after_space(text: &[u8], mut at: usize) -> Option<(usize, u8)> {
-    loop {
-        match *text.get(at)? {
-            b' ' | b'\n' | b'\t' | b'\r' => at += 1,
-            byte => return Some((at, byte)),
-        }
+fn after_space(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\t' | b'\r') = text.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// Four bytes of the text as a number; 0 near its end, where nobody needs them.
+#[inline(always)]
+fn four_at(text: &[u8], at: usize) -> u32 {
+    match text.get(at..).and_then(<[u8]>::first_chunk::<4>) {
+        Some(bytes) => u32::from_le_bytes(*bytes),
+        None => 0,
     }
 }
 
+const fn word(bytes: &[u8; 4]) -> u32 {
+    u32::from_le_bytes(*bytes)
+}
+
+/// From the first byte of a string on that is not plain: the index after its closing quote, and whether it has escapes.
 #[inline(always)]
-fn scalar_end(text: &[u8], at: usize, first: u8) -> Option<usize> {
-    match first {
-        b'"' => string_end(text, at + 1).map(|(end, _)| end),
-        b'-' | b'0'..=b'9' => number_end(text, at),
-        b't' => literal_end(text, at, b"true"),
-        b'f' => literal_end(text, at, b"false"),
-        b'n' => literal_end(text, at, b"null"),
-        _ => None,
+fn string_rest(text: &[u8], at: usize) -> Option<(usize, bool)> {
+    if *text.get(at)? == b'"' {
+        return Some((at + 1, false));
     }
+    escaped_end(text, at).map(|end| (end, true))
 }
 
-fn literal_end(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
-    text.get(at..)?.starts_with(word).then_some(at + word.len())
-}
-
-/// The index after the closing quote of a valid string whose first content byte is at `at`, and whether it has escapes.
-#[inline(always)]
-fn string_end(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
-    let mut escaped = false;
+#[inline(never)]
+fn escaped_end(text: &[u8], mut at: usize) -> Option<usize> {
+    let mut blocks = Blocks::default();
     loop {
-        at = plain_run(text, at);
         match text.get(at)? {
-            b'"' => return Some((at + 1, escaped)),
-            b'\\' => {
-                at = escape_end(text, at + 1)?;
-                escaped = true;
-            }
+            b'"' => return Some(at + 1),
+            b'\\' => at = escape_end(text, at + 1)?,
             _ => return None,
         }
+        at = blocks.plain_end(text, at);
     }
 }
 
-#[cold]
-#[inline(never)]
 fn escape_end(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 1),
@@ -212,98 +326,51 @@ fn escape_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The index of the first quote, backslash or control character from `at` on, or the length.
-///
-/// A word of eight bytes at a time finds the end of short texts; blocks of 32 are for the compiler to vectorise.
+/// The end of a number, `true`, `false` or `null`.
 #[inline(always)]
-pub(super) fn plain_run(text: &[u8], mut at: usize) -> usize {
-    for _ in 0..4 {
-        let Some(word) = word_at(text, at) else {
-            return short_run(text, at);
-        };
-        let special = special_bits(word);
-        if special != 0 {
-            return at + special.trailing_zeros() as usize / 8;
-        }
-        at += 8;
+fn plain_scalar_end(text: &[u8], at: usize, first: u8) -> Option<usize> {
+    match first {
+        b'-' | b'0'..=b'9' => number_end(text, at, first),
+        b't' => word_end(text, at, b"true"),
+        b'f' => word_end(text, at, b"false"),
+        b'n' => word_end(text, at, b"null"),
+        _ => None,
     }
-    long_run(text, at)
 }
 
 #[inline(always)]
-fn word_at(text: &[u8], at: usize) -> Option<u64> {
-    text.get(at..)
-        .and_then(<[u8]>::first_chunk::<8>)
-        .map(|chunk| u64::from_le_bytes(*chunk))
+fn word_end(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
+    let rest = text.get(at..)?;
+    rest.starts_with(word).then_some(at + word.len())
 }
 
-const fn splat(byte: u8) -> u64 {
-    u64::from_le_bytes([byte; 8])
-}
-
-/// The high bits of the bytes that end a plain run; only the lowest set bit is sure.
-///
-/// Each subtraction borrows where its byte is the one that is looked for; bytes beyond ASCII are left out at the end.
+/// The index behind the digits from `at` on, of which there must be one.
 #[inline(always)]
-fn special_bits(word: u64) -> u64 {
-    let quote = (word ^ splat(b'"')).wrapping_sub(splat(1));
-    let slash = (word ^ splat(b'\\')).wrapping_sub(splat(1));
-    let control = word.wrapping_sub(splat(b' '));
-    (quote | slash | control) & !word & splat(0x80)
-}
-
-fn is_special(byte: u8) -> bool {
-    matches!(byte, b'"' | b'\\' | 0..b' ')
-}
-
-#[cold]
-#[inline(never)]
-fn short_run(text: &[u8], at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
-    rest.iter()
-        .position(|byte| is_special(*byte))
-        .map_or(text.len(), |offset| at + offset)
-}
-
-#[cold]
-#[inline(never)]
-fn long_run(text: &[u8], mut at: usize) -> usize {
-    while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk::<32>) {
-        let seen = |seen: u8, byte: &u8| {
-            seen | u8::from(*byte == b'"') | u8::from(*byte == b'\\') | u8::from(*byte < b' ')
-        };
-        if block.iter().fold(0, seen) != 0 {
-            break;
-        }
-        at += 32;
-    }
-    while let Some(word) = word_at(text, at) {
-        let special = special_bits(word);
-        if special != 0 {
-            return at + special.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    short_run(text, at)
-}
-
 fn digits_end(text: &[u8], at: usize) -> Option<usize> {
-    let mut end = at;
-    while let Some(b'0'..=b'9') = text.get(end) {
+    text.get(at).filter(|byte| byte.is_ascii_digit())?;
+    let mut end = at + 1;
+    while text.get(end).is_some_and(u8::is_ascii_digit) {
         end += 1;
     }
-    (end > at).then_some(end)
+    Some(end)
 }
 
-fn number_end(text: &[u8], mut at: usize) -> Option<usize> {
-    if text.get(at) == Some(&b'-') {
-        at += 1;
-    }
-    at = if text.get(at) == Some(&b'0') {
-        at + 1
-    } else {
-        digits_end(text, at)?
+#[inline(always)]
+fn number_end(text: &[u8], at: usize, first: u8) -> Option<usize> {
+    let digits = at + usize::from(first == b'-');
+    let end = match text.get(digits)? {
+        b'0' => digits + 1,
+        _ => digits_end(text, digits)?,
     };
+    match text.get(end) {
+        Some(b'.' | b'e' | b'E') => fraction_end(text, end),
+        _ => Some(end),
+    }
+}
+
+/// The end of a number that has a fraction or an exponent, from the whole part's end on.
+#[inline(never)]
+fn fraction_end(text: &[u8], mut at: usize) -> Option<usize> {
     if text.get(at) == Some(&b'.') {
         at = digits_end(text, at + 1)?;
     }
@@ -315,6 +382,11 @@ fn number_end(text: &[u8], mut at: usize) -> Option<usize> {
         at = digits_end(text, at)?;
     }
     Some(at)
+}
+
+/// Bytes that end a plain run of a string.
+fn is_special(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0..b' ')
 }
 
 #[cfg(test)]

@@ -12,8 +12,6 @@ pub(super) trait Settled {
     fn outcome(&self) -> Outcome;
     /// Why.
     fn reason(&self) -> Reason;
-    /// Upstream's text of the error, without its frame.
-    fn error(&self) -> Option<&str>;
 }
 
 /// A condition of a list.
@@ -26,6 +24,8 @@ pub(super) trait Condition {
     const NAME: &'static str;
 
     fn judge<'d>(&self, data: &Valid<'d, '_>) -> Self::Judged<'d>;
+    /// Upstream's text of the error, without its frame; empty where there is none.
+    fn error(&self, judged: &Self::Judged<'_>) -> String;
     fn report(&self, judged: &Self::Judged<'_>, decided: bool) -> ConditionReport;
     fn not_reached(&self) -> ConditionReport;
 }
@@ -67,8 +67,8 @@ impl<C: Condition> ListGroup<C> {
     }
 
     fn judge_conditions(&self, data: &Valid<'_, '_>, recorder: &mut impl Recorder) -> Verdict {
-        let mut errors: Vec<String> = Vec::new();
-        let mut first_error = None;
+        // Most errors under OR are forgotten when a later condition holds, so their texts wait.
+        let mut failed: Vec<(&C, C::Judged<'_>)> = Vec::new();
         for (place, condition) in self.conditions.iter().enumerate() {
             let judged = condition.judge(data);
             let decides = match (self.operator, judged.outcome()) {
@@ -82,32 +82,37 @@ impl<C: Condition> ListGroup<C> {
                 self.conditions[place + 1..]
                     .iter()
                     .for_each(|rest| recorder.condition(|| rest.not_reached()));
-                return deciding::<C>(&judged);
+                return deciding(condition, &judged);
             }
-            if let Some(error) = judged.error() {
-                first_error.get_or_insert(judged.reason());
-                errors.push(error.to_owned());
+            if judged.outcome() == Outcome::Error {
+                failed.push((condition, judged));
             }
         }
-        match (self.operator, first_error) {
+        match (self.operator, failed.first()) {
             (Operator::And, _) => Verdict::passed(Reason::Match),
             (Operator::Or, None) => Verdict::failed(Reason::Mismatch),
-            (Operator::Or, Some(reason)) => Verdict::error(
-                reason,
-                format!("{} filter errors [{}]", C::NAME, errors.join(" / ")),
-            ),
+            (Operator::Or, Some((_, first))) => {
+                let errors: Vec<String> = failed
+                    .iter()
+                    .map(|(condition, judged)| condition.error(judged))
+                    .collect();
+                Verdict::error(
+                    first.reason(),
+                    format!("{} filter errors [{}]", C::NAME, errors.join(" / ")),
+                )
+            }
         }
     }
 }
 
 /// The verdict of the condition that decides.
-fn deciding<C: Condition>(judged: &C::Judged<'_>) -> Verdict {
-    match judged.error() {
-        Some(error) => Verdict::error(
+fn deciding<C: Condition>(condition: &C, judged: &C::Judged<'_>) -> Verdict {
+    match judged.outcome() {
+        Outcome::Error => Verdict::error(
             judged.reason(),
-            format!("{} filter error ({error})", C::NAME),
+            format!("{} filter error ({})", C::NAME, condition.error(judged)),
         ),
-        None if judged.outcome() == Outcome::Passed => Verdict::passed(judged.reason()),
-        None => Verdict::failed(judged.reason()),
+        Outcome::Passed => Verdict::passed(judged.reason()),
+        _ => Verdict::failed(judged.reason()),
     }
 }

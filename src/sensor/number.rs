@@ -71,7 +71,26 @@ pub fn parse_bool(text: &[u8]) -> Result<bool, ScalarError> {
     }
 }
 
+/// A whole number of so few digits that floating point holds it exactly, which is what most texts are.
+fn short_integer(text: &[u8]) -> Option<f64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let whole = digits
+        .iter()
+        .fold(0u64, |whole, digit| whole * 10 + u64::from(digit - b'0'));
+    let whole = whole as f64;
+    Some(if negative { -whole } else { whole })
+}
+
 fn read_float(text: &[u8]) -> Result<f64, ScalarErrorKind> {
+    if let Some(whole) = short_integer(text) {
+        return Ok(whole);
+    }
     let (negative, body) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),

@@ -327,6 +327,79 @@ fn every_trigger_type_is_shown_or_named() {
 }
 
 #[test]
+fn a_trigger_that_is_not_carried_out_is_named_and_the_other_one_is_shown() {
+    let parameters =
+        json!([{"src": {"dependencyName": "order", "dataKey": "body.orderId"}, "dest": "id"}]);
+    for (kind, given) in [
+        ("http", json!({"url": "http://a", "payload": parameters})),
+        (
+            "awsLambda",
+            json!({"functionName": "a", "region": "b", "payload": parameters}),
+        ),
+        (
+            "azureEventHubs",
+            json!({"fqdn": "a", "hubName": "b", "payload": parameters}),
+        ),
+        (
+            "azureServiceBus",
+            json!({"queueName": "a", "payload": parameters}),
+        ),
+        (
+            "kafka",
+            json!({"url": "a", "topic": "b", "payload": parameters}),
+        ),
+        (
+            "pulsar",
+            json!({"url": "a", "topic": "b", "payload": parameters}),
+        ),
+        (
+            "nats",
+            json!({"url": "a", "subject": "b", "payload": parameters}),
+        ),
+        (
+            "slack",
+            json!({"slackToken": {"name": "a", "key": "b"}, "channel": "c", "message": "d"}),
+        ),
+        (
+            "openWhisk",
+            json!({"host": "a", "actionName": "b", "payload": parameters}),
+        ),
+        (
+            "custom",
+            json!({"serverURL": "a", "spec": {"b": "c"}, "payload": parameters}),
+        ),
+        (
+            "email",
+            json!({"host": "a", "port": 25, "to": ["b"], "from": "c", "subject": "d"}),
+        ),
+    ] {
+        let mut sensor = sensor(&data("body.kind", "string", &["^order"]));
+        let mut other = json!({"template": {"name": "tell"}});
+        other["template"][kind] = given;
+        sensor["spec"]["triggers"]
+            .as_array_mut()
+            .unwrap()
+            .push(other);
+        let (code, passing) = walk(&sensor, &["--body", FLAT]);
+        assert_eq!(code, 0, "{kind}");
+        let [run, tell] = passing["triggers"].as_array().unwrap().as_slice() else {
+            panic!("{kind}: {passing}");
+        };
+        assert_eq!(
+            (&run["act"], &run["operation"]),
+            (&json!("submits"), &json!("create")),
+            "{kind}: {run}"
+        );
+        assert_eq!(tell["act"], "not-shown", "{kind}: {tell}");
+        let said = format!("eventlab: trigger type {kind} is not carried out here");
+        assert!(tell["error"].as_str().unwrap().starts_with(&said), "{tell}");
+        // What the filter turns away is turned away for both.
+        let (code, rejected) = walk(&sensor, &["--body", r#"{"kind":"refund"}"#]);
+        assert_eq!((code, &rejected["passed"]), (1, &json!(false)), "{kind}");
+    }
+}
+
+#[test]
 fn event_data_and_cloud_events_come_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("event.json");

@@ -5,6 +5,7 @@ use super::super::site::Site;
 use super::parameters::{self, Owner};
 use super::{Check, short};
 use crate::sensor::conditions::Conditions;
+use crate::sensor::trigger;
 
 /// Checks all triggers, and the pod's log level.
 pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
@@ -37,10 +38,12 @@ fn one(check: &mut Check<'_>, trigger: &Site<'_>, dependencies: &[Site<'_>]) {
         one(check, &dead_letter, dependencies);
     }
     let template = trigger.get("template");
-    let kinds = ["k8s", "argoWorkflow", "http"];
     let acting = template
         .as_ref()
-        .and_then(|template| kinds.iter().find_map(|kind| template.get(kind)));
+        .and_then(|template| trigger::KINDS.iter().find_map(|kind| template.get(kind)));
+    if let (Some(template), Some(acting)) = (&template, &acting) {
+        not_carried_out(check, template, acting);
+    }
     let resource = acting
         .as_ref()
         .and_then(|acting| acting.at(&["source", "resource"]));
@@ -71,6 +74,18 @@ fn one(check: &mut Check<'_>, trigger: &Site<'_>, dependencies: &[Site<'_>]) {
         fixed_name(check, acting, resource, &both);
     }
     retry(check, trigger);
+}
+
+/// A trigger of which the cluster inside this program does less than Argo Events.
+fn not_carried_out(check: &mut Check<'_>, template: &Site<'_>, acting: &Site<'_>) {
+    if let Some(outside) = trigger::outside(&template.json()) {
+        let finding = check.report_key(
+            "not-carried-out",
+            acting,
+            format!("Argo Events does this, the cluster inside eventlab does not: {outside}"),
+        );
+        finding.meant = Some("nothing, if it is for a real cluster".to_owned());
+    }
 }
 
 fn fixed_name(check: &mut Check<'_>, acting: &Site<'_>, resource: &Site<'_>, list: &[Site<'_>]) {

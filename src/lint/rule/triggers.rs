@@ -4,7 +4,7 @@ use super::super::finding::Level::{Error, Note, Warning};
 use super::{Place, Rule};
 
 /// Rules of this kind.
-pub(super) static RULES: [Rule; 13] = [
+pub(super) static RULES: [Rule; 14] = [
     Rule {
         id: "bad-conditions",
         level: Error,
@@ -223,6 +223,26 @@ spec:
         k8s:
           source:
             resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}"#,
+    },
+    Rule {
+        id: "not-carried-out",
+        level: Note,
+        summary: "a trigger that eventlab does not carry out itself",
+        why: r#"Argo Events carries it out; the cluster inside eventlab refuses a Sensor that has it, and `eventlab explain` shows its filters and conditions but not what it sends."#,
+        place: Place::Triggers,
+        bad: r#"- template:
+    name: tell
+    kafka:
+      url: kafka.example:9092
+      topic: orders
+      payload:
+        - src: {dependencyName: order, dataKey: body.orderId}
+          dest: id"#,
+        good: r#"- template:
+    name: run
+    k8s:
+      source:
+        resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}"#,
     },
     Rule {
         id: "wrong-type",

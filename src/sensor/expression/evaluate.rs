@@ -1,5 +1,7 @@
 //! Values of a tree: numbers are floating point, nothing is converted but the other side of a text in `+`.
 
+use std::borrow::Cow;
+
 use super::ExprError;
 use super::plan::{Node, Operator};
 use super::value::ExprValue;
@@ -10,24 +12,28 @@ const MAX_TEXT: usize = 16 << 20;
 
 /// Gives the values of names.
 pub(in crate::sensor) trait Names {
-    fn value(&self, name: &str) -> Option<ExprValue>;
+    fn value(&self, name: &str) -> Option<&ExprValue>;
 }
 
-/// A value, or a pattern that only `=~` can use.
-enum Side {
-    Value(ExprValue),
-    Pattern(Regex),
+/// A value that is somewhere already, or one that was made.
+type Made<'v> = Cow<'v, ExprValue>;
+
+fn made<'v>(value: ExprValue) -> Made<'v> {
+    Cow::Owned(value)
 }
 
 /// Evaluates a tree.
-pub(super) fn evaluate(node: &Node, names: &dyn Names) -> Result<ExprValue, ExprError> {
+pub(super) fn evaluate<'v>(node: &'v Node, names: &'v dyn Names) -> Result<Made<'v>, ExprError> {
     match node {
-        Node::Nothing => Ok(ExprValue::Nil),
-        Node::Literal(value) => Ok(value.clone()),
-        Node::Pattern(pattern) => Ok(ExprValue::Text(pattern.as_str().to_string())),
-        Node::Variable(name) => variable(name, names),
+        Node::Nothing => Ok(made(ExprValue::Nil)),
+        Node::Literal(value) => Ok(Cow::Borrowed(value)),
+        Node::Pattern(pattern) => Ok(made(ExprValue::Text(pattern.as_str().to_string()))),
+        Node::Variable(name) => variable(name, names).map(Cow::Borrowed),
         Node::Accessor(parts) => accessor(parts, names),
-        Node::Prefix(operator, operand) => prefix(*operator, evaluate(operand, names)?),
+        Node::Prefix(operator, operand) => {
+            let operand = evaluate(operand, names)?;
+            prefix(*operator, &operand).map(Cow::Owned)
+        }
         Node::Chain(first, rest) => {
             let mut left = evaluate(first, names)?;
             for (operator, right) in rest {
@@ -38,14 +44,14 @@ pub(super) fn evaluate(node: &Node, names: &dyn Names) -> Result<ExprValue, Expr
     }
 }
 
-fn variable(name: &str, names: &dyn Names) -> Result<ExprValue, ExprError> {
+fn variable<'v>(name: &str, names: &'v dyn Names) -> Result<&'v ExprValue, ExprError> {
     names
         .value(name)
         .ok_or_else(|| ExprError::evaluate(format!("No parameter '{name}' found.")))
 }
 
 /// No value of an event is a Go struct, so an accessor always fails, in the words of its first step.
-fn accessor(parts: &[String], names: &dyn Names) -> Result<ExprValue, ExprError> {
+fn accessor<'v>(parts: &[String], names: &'v dyn Names) -> Result<Made<'v>, ExprError> {
     let name = parts.first().map_or("", String::as_str);
     variable(name, names)?;
     let field = parts.get(1).map_or("", String::as_str);
@@ -54,8 +60,8 @@ fn accessor(parts: &[String], names: &dyn Names) -> Result<ExprValue, ExprError>
     )))
 }
 
-fn prefix(operator: Operator, value: ExprValue) -> Result<ExprValue, ExprError> {
-    match (operator, &value) {
+fn prefix(operator: Operator, value: &ExprValue) -> Result<ExprValue, ExprError> {
+    match (operator, value) {
         (Operator::Negate, ExprValue::Number(number)) => Ok(ExprValue::Number(-number)),
         (Operator::Invert, ExprValue::Bool(value)) => Ok(ExprValue::Bool(!value)),
         (Operator::BitNot, ExprValue::Number(number)) => {
@@ -71,45 +77,46 @@ fn prefix(operator: Operator, value: ExprValue) -> Result<ExprValue, ExprError> 
 }
 
 /// Applies one operator; the right side is evaluated only where the left one does not decide.
-fn step(
-    left: ExprValue,
+fn step<'v>(
+    left: Made<'v>,
     operator: Operator,
-    right: &Node,
-    names: &dyn Names,
-) -> Result<ExprValue, ExprError> {
-    match (operator, &left) {
+    right: &'v Node,
+    names: &'v dyn Names,
+) -> Result<Made<'v>, ExprError> {
+    match (operator, left.as_ref()) {
         (Operator::And, ExprValue::Bool(false)) | (Operator::Or, ExprValue::Bool(true)) => {
             return Ok(left);
         }
-        (Operator::Then, ExprValue::Bool(false)) => return Ok(ExprValue::Nil),
+        (Operator::Then, ExprValue::Bool(false)) => return Ok(made(ExprValue::Nil)),
         (Operator::Else | Operator::Coalesce, value) if *value != ExprValue::Nil => {
             return Ok(left);
         }
         _ => {}
     }
-    let right = match right {
-        Node::Pattern(pattern) => Side::Pattern(pattern.clone()),
-        node => Side::Value(evaluate(node, names)?),
-    };
-    if matches!(operator, Operator::Matches | Operator::DiffersFrom) {
-        return matching(&left, operator, right);
+    if let (Operator::Matches | Operator::DiffersFrom, Node::Pattern(pattern)) = (operator, right) {
+        return matching(&left, operator, pattern).map(Cow::Owned);
     }
-    let right = match right {
-        Side::Value(value) => value,
-        Side::Pattern(pattern) => ExprValue::Text(pattern.as_str().to_string()),
-    };
+    let right = evaluate(right, names)?;
     match operator {
-        Operator::Separate => Ok(separate(left, right)),
+        Operator::Separate => Ok(made(separate(left.into_owned(), right.into_owned()))),
         Operator::Else | Operator::Coalesce => Ok(right),
         Operator::Then | Operator::And | Operator::Or => logical(&left, operator, right),
+        _ => binary(&left, operator, &right).map(Cow::Owned),
+    }
+}
+
+/// The operators that make a value of two.
+fn binary(left: &ExprValue, operator: Operator, right: &ExprValue) -> Result<ExprValue, ExprError> {
+    match operator {
+        Operator::Matches | Operator::DiffersFrom => matching_text(left, operator, right),
         Operator::Equal => Ok(ExprValue::Bool(left == right)),
         Operator::NotEqual => Ok(ExprValue::Bool(left != right)),
-        Operator::In => member(&left, &right),
+        Operator::In => member(left, right),
         Operator::Greater | Operator::Less | Operator::GreaterOrEqual | Operator::LessOrEqual => {
-            compare(&left, operator, &right)
+            compare(left, operator, right)
         }
-        Operator::Plus if left.is_text() || right.is_text() => concatenate(&left, &right),
-        _ => arithmetic(&left, operator, &right),
+        Operator::Plus if left.is_text() || right.is_text() => concatenate(left, right),
+        _ => arithmetic(left, operator, right),
     }
 }
 
@@ -139,11 +146,15 @@ fn separate(left: ExprValue, right: ExprValue) -> ExprValue {
     }
 }
 
-fn logical(left: &ExprValue, operator: Operator, right: ExprValue) -> Result<ExprValue, ExprError> {
+fn logical<'v>(
+    left: &ExprValue,
+    operator: Operator,
+    right: Made<'v>,
+) -> Result<Made<'v>, ExprError> {
     if !matches!(left, ExprValue::Bool(_)) {
         return Err(misused(left, operator));
     }
-    if operator != Operator::Then && !matches!(right, ExprValue::Bool(_)) {
+    if operator != Operator::Then && !matches!(*right, ExprValue::Bool(_)) {
         return Err(misused(&right, operator));
     }
     // The left side did not decide, so the right one does.
@@ -176,21 +187,33 @@ fn compare(
     Ok(ExprValue::Bool(holds))
 }
 
-fn matching(left: &ExprValue, operator: Operator, right: Side) -> Result<ExprValue, ExprError> {
+/// `=~` and `!~` with a pattern that was compiled before.
+fn matching(left: &ExprValue, operator: Operator, pattern: &Regex) -> Result<ExprValue, ExprError> {
     let ExprValue::Text(text) = left else {
         return Err(misused(left, operator));
     };
-    let pattern = match right {
-        Side::Pattern(pattern) => pattern,
-        Side::Value(ExprValue::Text(pattern)) => Regex::new(&pattern).map_err(|error| {
-            ExprError::evaluate(format!(
-                "Unable to compile regexp pattern '{pattern}': {error}"
-            ))
-        })?,
-        Side::Value(other) => return Err(misused(&other, operator)),
-    };
     let matched = pattern.is_match(text.as_bytes());
     Ok(ExprValue::Bool(matched == (operator == Operator::Matches)))
+}
+
+/// The same with a pattern that is a value.
+fn matching_text(
+    left: &ExprValue,
+    operator: Operator,
+    right: &ExprValue,
+) -> Result<ExprValue, ExprError> {
+    if !left.is_text() {
+        return Err(misused(left, operator));
+    }
+    let ExprValue::Text(pattern) = right else {
+        return Err(misused(right, operator));
+    };
+    let pattern = Regex::new(pattern).map_err(|error| {
+        ExprError::evaluate(format!(
+            "Unable to compile regexp pattern '{pattern}': {error}"
+        ))
+    })?;
+    matching(left, operator, &pattern)
 }
 
 fn concatenate(left: &ExprValue, right: &ExprValue) -> Result<ExprValue, ExprError> {

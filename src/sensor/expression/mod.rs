@@ -10,6 +10,7 @@ mod plan;
 mod tests;
 mod value;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 pub(super) use evaluate::Names;
@@ -47,8 +48,8 @@ pub struct Expression {
 }
 
 impl Names for HashMap<String, ExprValue> {
-    fn value(&self, name: &str) -> Option<ExprValue> {
-        self.get(name).cloned()
+    fn value(&self, name: &str) -> Option<&ExprValue> {
+        self.get(name)
     }
 }
 
@@ -82,11 +83,11 @@ impl Expression {
     /// # Errors
     /// [`ExprError::Evaluate`] for a name without a value, a wrong type, a pattern that does not compile.
     pub fn evaluate(&self, variables: &HashMap<String, ExprValue>) -> Result<ExprValue, ExprError> {
-        evaluate::evaluate(&self.root, variables)
+        self.evaluate_with(variables)
     }
 
     /// Evaluates as [`Expression::evaluate`] does, with values from elsewhere.
     pub(super) fn evaluate_with(&self, names: &dyn Names) -> Result<ExprValue, ExprError> {
-        evaluate::evaluate(&self.root, names)
+        evaluate::evaluate(&self.root, names).map(Cow::into_owned)
     }
 }

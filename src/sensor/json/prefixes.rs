@@ -1,11 +1,11 @@
 //! Plain key paths that one validating pass looks for, and what it found.
 //!
-//! A plain path is keys and array indexes only. The set is a small tree; the tracker follows the scanner through it and
-//! knows nothing about containers that no path enters.
+//! A plain path is keys and array indexes only. The set is a small tree; the tracker follows it through the text and
+//! leaves containers that no path enters to the reader.
 
-use std::ops::Range;
-
-use super::Track;
+use super::{
+    Next, Reader, after_colon, after_member, next_byte, plain_scalar_end, string_rest, text_follows,
+};
 use crate::sensor::path::unescape;
 
 /// Longest plain path, in keys, that a scan follows.
@@ -21,7 +21,35 @@ pub struct PrefixSet {
 #[derive(Debug, Clone, Default)]
 struct Node {
     children: Vec<Child>,
+    /// Lengths of the children's keys, one bit each, the lowest six bits of a length counting.
+    lengths: u64,
     slot: Option<usize>,
+}
+
+impl Node {
+    /// Whether a child's key may have this length.
+    #[inline(always)]
+    fn has_length(&self, length: usize) -> bool {
+        self.lengths >> (length % 64) & 1 == 1
+    }
+
+    /// The child with this key; notes which keys were there, and whether one was there twice.
+    #[inline(never)]
+    fn child(&self, raw: &[u8], escaped: bool, seen: &mut u64) -> Option<usize> {
+        let place = if escaped {
+            let key = unescape(raw);
+            self.children.iter().position(|child| child.key == key)?
+        } else {
+            self.children.iter().position(|child| child.key == raw)?
+        };
+        // Children behind the sixty-third share their bit, which costs a second look-up at most.
+        let bit = 1 << place.min(62);
+        if *seen & bit != 0 {
+            *seen |= REPEATED;
+        }
+        *seen |= bit;
+        self.children.get(place).map(|child| child.node)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -31,6 +59,9 @@ struct Child {
     index: Option<u64>,
     node: usize,
 }
+
+/// The bit of the keys seen that says that one of them was there twice.
+const REPEATED: u64 = 1 << 63;
 
 impl PrefixSet {
     /// Whether there is nothing to look for.
@@ -70,24 +101,53 @@ impl PrefixSet {
             index: number.and_then(|key| key.parse().ok()),
             node: self.nodes.len(),
         };
+        self.nodes[node].lengths |= 1 << (key.len() % 64);
         self.nodes[node].children.push(child);
         self.nodes.push(Node::default());
         self.nodes.len() - 1
     }
 }
 
+/// Paths whose places need no memory of their own.
+const FEW: usize = 8;
+
 /// Where a scan found the paths of a [`PrefixSet`].
 #[derive(Debug, Clone, Default)]
 pub struct Spans {
-    found: Vec<Option<(usize, usize)>>,
+    /// Start and end of the first slots; a value has at least one byte, so an end of 0 is none.
+    few: [(usize, usize); FEW],
+    /// The same of all slots behind them.
+    more: Vec<(usize, usize)>,
     repeated: bool,
 }
 
 impl Spans {
+    fn new(slots: usize) -> Self {
+        Self {
+            more: vec![(0, 0); slots.saturating_sub(FEW)],
+            ..Self::default()
+        }
+    }
+
+    fn note(&mut self, slot: usize, start: usize, end: usize) {
+        let span = match slot.checked_sub(FEW) {
+            None => self.few.get_mut(slot),
+            Some(slot) => self.more.get_mut(slot),
+        };
+        // Of two equal keys the first counts.
+        if let Some(span) = span.filter(|span| span.1 == 0) {
+            *span = (start, end);
+        }
+    }
+
     /// Start and end of the first value of this slot's path.
     #[must_use]
     pub fn get(&self, slot: usize) -> Option<(usize, usize)> {
-        self.found.get(slot).copied().flatten()
+        let span = match slot.checked_sub(FEW) {
+            None => self.few.get(slot),
+            Some(slot) => self.more.get(slot),
+        };
+        span.copied().filter(|span| span.1 > 0)
     }
 
     /// A key on one of the paths occurs twice in its object, so a path that goes on may have to look at the second.
@@ -97,139 +157,123 @@ impl Spans {
     }
 }
 
-#[derive(Clone, Copy, Default)]
-struct Frame {
-    node: usize,
-    depth: usize,
-    next_index: u64,
-    opened_at: usize,
-    seen: u64,
+/// Goes through the whole text of the reader; `None` if it is not valid JSON.
+pub(super) fn find(reader: Reader<'_>, set: &PrefixSet) -> Option<Spans> {
+    let mut tracker = Tracker {
+        reader,
+        set,
+        spans: Spans::new(set.slots),
+    };
+    let (at, first) = tracker.reader.next_byte(0)?;
+    let end = tracker.value(0, at, first)?;
+    tracker
+        .reader
+        .next_byte(end)
+        .is_none()
+        .then_some(tracker.spans)
 }
 
-/// Follows the scanner; its calls cost one comparison outside the containers that a path enters.
-pub(super) struct Tracker<'s> {
+/// Enters the containers on the set's paths and has the reader go over all others.
+///
+/// It calls itself once a level of the set, so at most [`MAX_PREFIX_DEPTH`] times.
+struct Tracker<'t, 's> {
+    reader: Reader<'t>,
     set: &'s PrefixSet,
-    /// Containers that a path enters, around the top one.
-    outer: [Frame; MAX_PREFIX_DEPTH + 1],
-    /// How many of them there are.
-    entered: usize,
-    /// The innermost of them; depth 0 where there is none.
-    top: Frame,
-    /// Node of the value that comes next.
-    pending: Option<usize>,
     spans: Spans,
 }
 
-impl<'s> Tracker<'s> {
-    pub(super) fn new(set: &'s PrefixSet) -> Self {
-        let spans = Spans {
-            found: vec![None; set.slots],
-            repeated: false,
+impl<'s> Tracker<'_, 's> {
+    /// The end of the value of a node, which is noted.
+    #[inline(never)]
+    fn value(&mut self, node: usize, at: usize, first: u8) -> Option<usize> {
+        let set = self.set;
+        let node = set.nodes.get(node)?;
+        let end = match first {
+            b'{' if !node.children.is_empty() => self.object(node, at)?,
+            b'[' if !node.children.is_empty() => self.array(node, at)?,
+            _ => self.reader.value_end(at, first)?,
         };
-        Self {
-            set,
-            outer: [Frame::default(); MAX_PREFIX_DEPTH + 1],
-            entered: 0,
-            top: Frame::default(),
-            pending: Some(0),
-            spans,
+        if let Some(slot) = node.slot {
+            self.spans.note(slot, at, end);
         }
+        Some(end)
     }
 
-    pub(super) fn finish(self) -> Spans {
-        self.spans
-    }
-
-    fn note(&mut self, node: usize, start: usize, end: usize) {
-        let slot = self.set.nodes.get(node).and_then(|node| node.slot);
-        if let Some(found) = slot.and_then(|slot| self.spans.found.get_mut(slot)) {
-            found.get_or_insert((start, end));
+    fn object(&mut self, node: &'s Node, at: usize) -> Option<usize> {
+        let text = self.reader.text;
+        // A copy stays in registers; whoever else goes on in the text gets it back.
+        let mut blocks = self.reader.blocks;
+        let mut seen = 0u64;
+        let (at, byte) = next_byte(text, at + 1)?;
+        if byte == b'}' {
+            return Some(at + 1);
         }
-    }
-
-    fn children(&self) -> &'s [Child] {
-        self.set
-            .nodes
-            .get(self.top.node)
-            .map_or(&[], |node| &node.children)
-    }
-}
-
-impl Track for Tracker<'_> {
-    #[inline]
-    fn scalar(&mut self, start: usize, end: usize) {
-        if let Some(node) = self.pending.take() {
-            self.note(node, start, end);
-        }
-    }
-
-    #[inline]
-    fn opens(&mut self, depth: usize, start: usize) {
-        if let Some(node) = self.pending.take() {
-            if let Some(outer) = self.outer.get_mut(self.entered) {
-                *outer = self.top;
-            }
-            self.entered += 1;
-            self.top = Frame {
-                node,
-                depth,
-                next_index: 0,
-                opened_at: start,
-                seen: 0,
+        let mut start = (byte == b'"').then_some(at + 1)?;
+        loop {
+            let plain_end = blocks.plain_end(text, start);
+            let (key_end, escaped, at, first) = match text_follows(text, plain_end) {
+                Some(value) => (plain_end, false, value, b'"'),
+                None => {
+                    let (end, escaped) = string_rest(text, plain_end)?;
+                    let (at, first) = after_colon(text, end)?;
+                    (end - 1, escaped, at, first)
+                }
             };
+            let child = if escaped || node.has_length(key_end - start) {
+                node.child(text.get(start..key_end)?, escaped, &mut seen)
+            } else {
+                None
+            };
+            let end = match (child, first) {
+                (None, b'"') => {
+                    let end = blocks.plain_end(text, at + 1);
+                    string_rest(text, end)?.0
+                }
+                (None, first) if !matches!(first, b'{' | b'[') => {
+                    plain_scalar_end(text, at, first)?
+                }
+                (child, first) => {
+                    self.reader.blocks = blocks;
+                    let end = match child {
+                        Some(child) => self.value(child, at, first)?,
+                        None => self.reader.container_end(at, first)?,
+                    };
+                    blocks = self.reader.blocks;
+                    end
+                }
+            };
+            match after_member(text, end)? {
+                Next::Key(next) => start = next,
+                Next::End(end) => {
+                    self.reader.blocks = blocks;
+                    self.spans.repeated |= seen & REPEATED != 0;
+                    return Some(end);
+                }
+            }
         }
-    }
-
-    #[inline]
-    fn closes(&mut self, depth: usize, end: usize) {
-        if depth == self.top.depth {
-            let closed = self.top;
-            self.entered = self.entered.saturating_sub(1);
-            self.top = self.outer.get(self.entered).copied().unwrap_or_default();
-            self.note(closed.node, closed.opened_at, end);
-        }
-    }
-
-    #[inline]
-    fn key(&mut self, depth: usize, text: &[u8], at: Range<usize>, escaped: bool) {
-        if depth == self.top.depth {
-            self.own_key(text.get(at).unwrap_or_default(), escaped);
-        }
-    }
-
-    #[inline]
-    fn element(&mut self, depth: usize) {
-        if depth == self.top.depth {
-            self.own_element();
-        }
-    }
-}
-
-impl Tracker<'_> {
-    #[inline(never)]
-    fn own_key(&mut self, raw: &[u8], escaped: bool) {
-        let children = self.children();
-        let place = if escaped {
-            let key = unescape(raw);
-            children.iter().position(|child| child.key == key)
-        } else {
-            children.iter().position(|child| child.key == raw)
-        };
-        let Some(place) = place else { return };
-        let bit = 1u64 << (place % 64);
-        self.spans.repeated |= self.top.seen & bit != 0;
-        self.top.seen |= bit;
-        self.pending = children.get(place).map(|child| child.node);
     }
 
     #[inline(never)]
-    fn own_element(&mut self) {
-        let index = self.top.next_index;
-        self.top.next_index += 1;
-        self.pending = self
-            .children()
-            .iter()
-            .find(|child| child.index == Some(index))
-            .map(|child| child.node);
+    fn array(&mut self, node: &'s Node, at: usize) -> Option<usize> {
+        let (mut at, mut byte) = self.reader.next_byte(at + 1)?;
+        if byte == b']' {
+            return Some(at + 1);
+        }
+        let mut index = 0;
+        loop {
+            let mut children = node.children.iter();
+            let child = children.find(|child| child.index == Some(index));
+            let end = match child {
+                None => self.reader.value_end(at, byte)?,
+                Some(child) => self.value(child.node, at, byte)?,
+            };
+            index += 1;
+            (at, byte) = self.reader.next_byte(end)?;
+            match byte {
+                b',' => (at, byte) = self.reader.next_byte(at + 1)?,
+                b']' => return Some(at + 1),
+                _ => return None,
+            }
+        }
     }
 }

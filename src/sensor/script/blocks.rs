@@ -204,17 +204,27 @@ impl<'s> Reader<'_, 's> {
         }
     }
 
-    /// The first name that a `local` declares, for messages.
+    /// The last name that a `local` declares, for messages.
     fn local(&self) -> &'s str {
-        let mut ahead = self.tokens.iter().skip(self.at);
-        match ahead.next().map(|placed| placed.token) {
-            Some(Token::Name("function")) => match ahead.next().map(|placed| placed.token) {
-                Some(Token::Name(name)) => name,
-                _ => "",
-            },
-            Some(Token::Name(name)) => name,
-            _ => "",
+        let mut ahead = self.tokens.iter().skip(self.at).map(|placed| placed.token);
+        let mut last = "";
+        match ahead.next() {
+            Some(Token::Name("function")) => {
+                if let Some(Token::Name(name)) = ahead.next() {
+                    last = name;
+                }
+            }
+            Some(Token::Name(name)) => {
+                last = name;
+                while let (Some(Token::Symbol(b',')), Some(Token::Name(name))) =
+                    (ahead.next(), ahead.next())
+                {
+                    last = name;
+                }
+            }
+            _ => {}
         }
+        last
     }
 
     fn function(&mut self) -> Result<Block<'s>, ScriptError> {

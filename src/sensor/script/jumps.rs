@@ -207,15 +207,17 @@ impl<'s> Writer<'s> {
             return Ok(());
         }
         let between = block.items.get(from..label).unwrap_or_default();
-        let local = between.iter().find_map(|item| match item.kind {
+        // Upstream names the local that the block declared last.
+        let local = between.iter().rev().find_map(|item| match item.kind {
             Kind::Local(local) => Some(local),
             _ => None,
         });
+        let goto = between.first().and_then(|item| goto_in(item, name));
         match local {
             None => Ok(()),
             Some(local) => Err(ScriptError::Syntax(format!(
                 "<goto {name}> at line {} jumps into the scope of local '{local}'",
-                self.line(between.first().map_or(0, |item| item.start))
+                self.line(goto.unwrap_or_default())
             ))),
         }
     }
@@ -424,13 +426,21 @@ fn outside(what: &str) -> ScriptError {
 
 /// Whether a jump to this label is in an item, functions aside, and no nearer label has that name.
 fn jumps_to(item: &Item<'_>, label: &str) -> bool {
+    goto_in(item, label).is_some()
+}
+
+/// Where in an item the first goto to a label outside of it stands.
+fn goto_in(item: &Item<'_>, label: &str) -> Option<usize> {
     match &item.kind {
-        Kind::Goto(name) => *name == label,
-        Kind::Compound { blocks, .. } => blocks.iter().any(|block| {
+        Kind::Goto(name) => (*name == label).then_some(item.start),
+        Kind::Compound { blocks, .. } => blocks.iter().find_map(|block| {
             let own = |item: &Item<'_>| matches!(item.kind, Kind::Label(name) if name == label);
-            !block.items.iter().any(own) && block.items.iter().any(|item| jumps_to(item, label))
+            if block.items.iter().any(own) {
+                return None;
+            }
+            block.items.iter().find_map(|item| goto_in(item, label))
         }),
-        _ => false,
+        _ => None,
     }
 }
 
@@ -602,6 +612,15 @@ mod tests {
             (
                 "goto x\nlocal a = 1\n::x::\nreturn a",
                 "<goto x> at line 1 jumps into the scope of local 'a'",
+            ),
+            // The line of the goto itself, and the local that was declared last.
+            (
+                "do\n  if event then\n    goto x\n  end\nend\nlocal a, b = 1, 2\nlocal function c() end\nlocal d, e = 3\n::x::\nreturn a",
+                "<goto x> at line 3 jumps into the scope of local 'e'",
+            ),
+            (
+                "local z = 1\ngoto x\nlocal function f() end\n::x::\nreturn z",
+                "<goto x> at line 2 jumps into the scope of local 'f'",
             ),
             ("do ::x:: end goto x", "no visible label 'x'"),
             (

@@ -154,6 +154,46 @@ fn whole_numbers_of_two_widths_stay_apart() {
 }
 
 #[test]
+fn lists_and_objects_have_the_types_that_go_declares() {
+    for (source, want) in [
+        (
+            "{{typeOf (list 1)}} {{typeOf (splitList \",\" \"a,b\")}} {{typeOf (until 2)}} {{typeOf (chunk 1 (list 1))}}",
+            "[]interface {} []string []int [][]interface {}",
+        ),
+        (
+            "{{typeOf (keys (dict \"a\" 1))}} {{typeOf (sortAlpha (list \"a\"))}} {{typeOf (regexFindAll \"a\" \"a\" -1)}} {{typeOf (slice (until 3) 1)}}",
+            "[]string []string []string []int",
+        ),
+        (
+            "{{typeOf (reverse (splitList \",\" \"a,b\"))}} {{typeOf (dict)}} {{typeOf (split \",\" \"a\")}} {{kindOf (splitList \",\" \"\")}}",
+            "[]interface {} map[string]interface {} map[string]string slice",
+        ),
+        (
+            "{{deepEqual (splitList \",\" \"a\") (list \"a\")}} {{deepEqual (splitList \",\" \"a\") (sortAlpha (list \"a\"))}}",
+            "false true",
+        ),
+        (
+            "{{(split \",\" \"a,b\")._1}} {{index (split \",\" \"a,b\") \"_0\"}}",
+            "b a",
+        ),
+    ] {
+        assert_eq!(output(source), want, "{source}");
+    }
+    let error = render("{{get (split \",\" \"a\") \"_0\"}}").unwrap_err();
+    let said = "wrong type for value; expected map[string]interface {}; got map[string]string";
+    assert!(error.to_string().contains(said), "{error}");
+}
+
+#[test]
+fn decoded_bytes_that_are_no_text_are_refused() {
+    assert_eq!(output("{{b64dec \"w6k=\"}}"), "é");
+    for source in ["{{b64dec \"/w==\"}}", "{{b32dec \"74======\"}}"] {
+        let error = render(source).unwrap_err();
+        assert!(error.to_string().contains("not UTF-8"), "{error}");
+    }
+}
+
+#[test]
 fn decimals_are_added_as_decimals() {
     for (source, want) in [
         (

@@ -26,10 +26,31 @@ pub(super) enum Value {
     Time(Box<Moment>),
 }
 
+/// What Go declares the parts of a list or object to be; with other parts it is another type, and never equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parts {
+    Any,
+    Int,
+    Lists,
+    Text,
+}
+
+impl Parts {
+    fn list_name(self) -> &'static str {
+        match self {
+            Self::Any => "[]interface {}",
+            Self::Int => "[]int",
+            Self::Lists => "[][]interface {}",
+            Self::Text => "[]string",
+        }
+    }
+}
+
 /// A list that knows how much it holds.
 #[derive(Debug, PartialEq)]
 pub(super) struct List {
     pub items: Vec<Value>,
+    pub parts: Parts,
     weight: usize,
     depth: usize,
 }
@@ -38,6 +59,8 @@ pub(super) struct List {
 #[derive(Debug, PartialEq)]
 pub(super) struct Map {
     pub members: BTreeMap<String, Value>,
+    /// The values are declared to be texts.
+    pub texts: bool,
     weight: usize,
     depth: usize,
 }
@@ -89,7 +112,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
         while let Some(Document(item)) = access.next_element()? {
             items.push(item);
         }
-        Ok(Value::List(Arc::new(List::new(items))))
+        Ok(Value::List(Arc::new(List::new(items, Parts::Any))))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
@@ -112,8 +135,8 @@ impl Value {
     }
 
     /// Makes a list; refused when it or what it holds grows too large.
-    pub fn list(items: Vec<Value>) -> Result<Self, TooLarge> {
-        let list = List::new(items);
+    pub fn list(items: Vec<Value>, parts: Parts) -> Result<Self, TooLarge> {
+        let list = List::new(items, parts);
         if list.weight > MAX_WEIGHT || list.depth > MAX_DEPTH {
             Err(TooLarge)
         } else {
@@ -122,8 +145,11 @@ impl Value {
     }
 
     /// Makes an object; refused when it or what it holds grows too large.
-    pub fn map(members: BTreeMap<String, Value>) -> Result<Self, TooLarge> {
-        let map = Map::new(members);
+    pub fn map(members: BTreeMap<String, Value>, texts: bool) -> Result<Self, TooLarge> {
+        let map = Map {
+            texts,
+            ..Map::new(members)
+        };
         if map.weight > MAX_WEIGHT || map.depth > MAX_DEPTH {
             Err(TooLarge)
         } else {
@@ -158,7 +184,7 @@ impl Value {
             _ if levels == 0 => Self::Nil,
             serde_json::Value::Array(items) => {
                 let items = items.iter().map(|item| Self::convert(item, levels - 1));
-                Self::List(Arc::new(List::new(items.collect())))
+                Self::List(Arc::new(List::new(items.collect(), Parts::Any)))
             }
             serde_json::Value::Object(members) => {
                 let members = members
@@ -210,7 +236,8 @@ impl Value {
             Self::Int64(_) => "int64",
             Self::Float(_) => "float64",
             Self::Text(_) => "string",
-            Self::List(_) => "[]interface {}",
+            Self::List(list) => list.parts.list_name(),
+            Self::Map(map) if map.texts => "map[string]string",
             Self::Map(_) => "map[string]interface {}",
             Self::Time(_) => "time.Time",
         }
@@ -374,13 +401,14 @@ fn write_json_text(out: &mut String, text: &str, escape_html: bool) {
 }
 
 impl List {
-    fn new(items: Vec<Value>) -> Self {
+    fn new(items: Vec<Value>, parts: Parts) -> Self {
         let weight = items
             .iter()
             .fold(1usize, |sum, item| sum.saturating_add(item.weight()));
         let depth = 1 + items.iter().map(Value::depth).max().unwrap_or(0);
         Self {
             items,
+            parts,
             weight,
             depth,
         }
@@ -396,6 +424,7 @@ impl Map {
         let depth = 1 + members.values().map(Value::depth).max().unwrap_or(0);
         Self {
             members,
+            texts: false,
             weight,
             depth,
         }

@@ -73,6 +73,11 @@ fn jq_fails_where_gojq_fails() {
         ("{", "cannot be read"),
         ("{a: $x}", "does not exist"),
         (".body.id.x", ""),
+        ("{a: .body[0]}", "expected an array"),
+        ("{a: .body.items[0][0]}", "expected an array"),
+        (". as [$a] | {$a}", "expected an array"),
+        (". as {body: [$a]} | {$a}", "expected an array"),
+        ("{a: (.body[0] = 1)}", "expected an array"),
     ] {
         let error = jq(program, ORDER).unwrap_err();
         assert!(
@@ -132,6 +137,45 @@ fn functions_and_folds_are_those_of_gojq() {
             "{n: [2 | recurse(if . < 20 then . + . else empty end)]}",
             r#"{"n":[2,4,8,16,32]}"#,
         ),
+        ("{n: [limit(3; repeat(1, 2))]}", r#"{"n":[1,2,1]}"#),
+        (
+            "{n: [.body.items[] as {sku: $s, $qty} | [$s, $qty]]}",
+            r#"{"n":[["a",2],["b",3]]}"#,
+        ),
+        (
+            ".body.items as [{$qty}, {\"sku\": $s}, [$none]] | {$qty, $s, $none}",
+            r#"{"none":null,"qty":2,"s":"b"}"#,
+        ),
+        (
+            "{n: [.body.items[] as {sku: $x} | .body.items as [$x, {qty: $y}] | [$x.sku, $y]]}",
+            r#"{"n":[["a",3],["a",3]]}"#,
+        ),
+        (
+            "{n: (reduce .body.items[] as {qty: $q, sku: $s} ({}; .[$s] = $q))}",
+            r#"{"n":{"a":2,"b":3}}"#,
+        ),
+        (
+            "{n: [foreach ([1, 2], [3, 4]) as [$a, $b] (0; . + $a; [., $b])]}",
+            r#"{"n":[[1,2],[4,4]]}"#,
+        ),
+        (
+            "{n: (.body.items | walk(if type == \"number\" then . + 1 else . end) | map(.qty))}",
+            r#"{"n":[3,4]}"#,
+        ),
+        (
+            "{n: (\"abab\" | [ltrimstr(\"ab\"), rtrimstr(\"b\"), ltrimstr(\"x\"), (1 | ltrimstr(\"a\"))])}",
+            r#"{"n":["ab","aba","abab",1]}"#,
+        ),
+        (
+            "{n: [(\"id\" | in({\"id\": 1})), ([1, 2] | nth(1)), isempty(empty), any(1, 2; . > 1), all(1, 2; . > 1)]}",
+            r#"{"n":[true,2,true,true,false]}"#,
+        ),
+        ("def in(x): \"mine\"; {n: (1 | in(2))}", r#"{"n":"mine"}"#),
+        ("{n: [.header[0]?, 1]}", r#"{"n":[1]}"#),
+        (
+            ".body.items[0].qty = 9 | .body.items[-1].qty |= . + 1 | {n: [.body.items[].qty]}",
+            r#"{"n":[9,4]}"#,
+        ),
         ("{n: [label $out | 1, 2, break $out, 3]}", r#"{"n":[1,2]}"#),
         (
             "del(.header) | .body.items[].qty |= . + 1 | {n: [.body.items[].qty]}",
@@ -161,11 +205,12 @@ fn functions_and_folds_are_those_of_gojq() {
 #[test]
 fn what_is_answered_differently_is_refused_by_name() {
     for program in [
-        "[repeat(1)]",
         "reduce .[] as $x (0; ., 1)",
         "reduce .[] as $x (0; empty)",
         "foreach .[] as $x (0; select(. > 1))",
-        ". as [$a] | $a",
+        ". as {(.k): $a} | $a",
+        ". as [$a] ?// $a | $a",
+        ".[1.5]",
         "halt",
         "input",
         "env",
@@ -190,6 +235,7 @@ fn what_goes_on_without_end_is_stopped() {
         "def f: 1 + f; f",
         "def f: try error(1) catch f; f",
         "[range(1000000000)]",
+        "{a: [repeat(1)]}",
         "{a: first(range(1000000000) | select(. < 0))}",
         "until(false; .)",
         "until(false; [.])",

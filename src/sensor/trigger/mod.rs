@@ -1,6 +1,6 @@
 //! What a trigger does once its condition is met: the object that it submits, or the lines that it logs.
 //!
-//! From above: [`prepare`] and [`Prepared::action`], [`kind`], [`merge`], [`plural`]. Nothing is sent here.
+//! From above: [`prepare`] and [`Prepared::action`], [`kind`], [`KINDS`], [`merge`], [`plural`]. Nothing is sent here.
 
 mod merge;
 mod object;
@@ -15,7 +15,7 @@ pub use merge::merge;
 pub use object::plural;
 
 /// Trigger types in the order in which Argo Events looks for them: of several in one template the first counts.
-const KINDS: [&str; 14] = [
+pub const KINDS: [&str; 14] = [
     "k8s",
     "argoWorkflow",
     "http",

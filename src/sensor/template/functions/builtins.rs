@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use super::{Answer, Arguments, Context, Function, new_list, new_text};
+use super::{Answer, Arguments, Context, Function, new_list_of, new_text};
 use crate::sensor::printf::{self, Argument};
 use crate::sensor::template::limits::MAX_TEXT;
-use crate::sensor::template::value::Value;
+use crate::sensor::template::value::{List, Value};
 
 pub(super) const TABLE: &[Function] = &[
     Function("not", 1, Some(1), |_, a| {
@@ -231,9 +231,9 @@ fn order(a: &Arguments<'_>, holds: fn(Ordering) -> bool) -> Answer {
 }
 
 /// A part of a list, as sprig's `slice` in place of the language's own.
-pub(super) fn part(items: &[Value], from: usize, to: usize) -> Answer {
-    match items.get(from..to) {
-        Some(part) => new_list(part.to_vec()),
+pub(super) fn part(list: &List, from: usize, to: usize) -> Answer {
+    match list.items.get(from..to) {
+        Some(part) => new_list_of(part.to_vec(), list.parts),
         None => Err(format!("slice bounds out of range [{from}:{to}]")),
     }
 }

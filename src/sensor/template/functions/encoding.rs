@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256, Sha512};
 
-use super::{Answer, Function, new_bytes, new_text};
+use super::{Answer, Function, new_text};
 use crate::sensor::template::value::Value;
 
 pub(super) const TABLE: &[Function] = &[
@@ -32,7 +32,7 @@ pub(super) const TABLE: &[Function] = &[
         new_text(base32(a.text(0)?.as_bytes()))
     }),
     Function("b32dec", 1, Some(1), |_, a| match from_base32(a.text(0)?) {
-        Ok(bytes) => new_bytes(&bytes),
+        Ok(bytes) => decoded(bytes),
         Err(at) => new_text(format!("illegal base32 data at input byte {at}")),
     }),
     Function("sha1sum", 1, Some(1), |_, a| {
@@ -65,12 +65,23 @@ fn from_json(text: &str) -> Answer {
         .map_err(|error| error.to_string())
 }
 
+/// What was decoded, if it is text: a template here holds no other bytes, where Go's does.
+fn decoded(bytes: Vec<u8>) -> Answer {
+    match String::from_utf8(bytes) {
+        Ok(text) => new_text(text),
+        Err(_) => Err(
+            "eventlab: decoding gives bytes that are not UTF-8, which a template here does not hold; decode them in the workflow"
+                .to_string(),
+        ),
+    }
+}
+
 /// Decodes; a text that is not base64 gives the error's text, as sprig does.
 fn b64dec(text: &str) -> Answer {
     // Go passes over line ends.
     let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     match STANDARD.decode(&text) {
-        Ok(bytes) => new_bytes(&bytes),
+        Ok(bytes) => decoded(bytes),
         Err(_) => new_text(format!(
             "illegal base64 data at input byte {}",
             illegal_byte(&text)

@@ -2,9 +2,9 @@
 
 use super::builtins::part;
 use super::conversions::to_int;
-use super::{Answer, Arguments, Context, Function, new_list};
+use super::{Answer, Arguments, Context, Function, new_list, new_list_of};
 use crate::sensor::template::limits::TooLarge;
-use crate::sensor::template::value::Value;
+use crate::sensor::template::value::{Parts, Value};
 
 /// Elements that `until` and its like may make.
 const MAX_COUNT: i64 = 100_000;
@@ -74,7 +74,7 @@ pub(super) const TABLE: &[Function] = &[
         let parts = items(a, 1, "chunk")?
             .chunks(size)
             .map(|part| new_list(part.to_vec()));
-        new_list(parts.collect::<Result<_, _>>()?)
+        new_list_of(parts.collect::<Result<_, _>>()?, Parts::Lists)
     }),
     Function("until", 1, Some(1), |context, a| {
         let count = a.int(0)?;
@@ -84,7 +84,7 @@ pub(super) const TABLE: &[Function] = &[
         let (start, stop, step) = (a.int(0)?, a.int(1)?, a.int(2)?);
         let none = step == 0 || (stop < start && step >= 0) || (stop > start && step <= 0);
         if none {
-            new_list(Vec::new())
+            new_list_of(Vec::new(), Parts::Int)
         } else {
             steps(context, start, stop, step)
         }
@@ -134,7 +134,7 @@ fn slice(_: &mut Context, a: &Arguments<'_>) -> Answer {
         true => usize::try_from(to_int(a.any(at))).unwrap_or(usize::MAX),
         false => default,
     };
-    part(&list.items, place(1, 0), place(2, list.items.len()))
+    part(list, place(1, 0), place(2, list.items.len()))
 }
 
 fn range(start: i64, stop: i64, step: i64) -> Result<Vec<i64>, String> {
@@ -158,7 +158,7 @@ fn range(start: i64, stop: i64, step: i64) -> Result<Vec<i64>, String> {
 fn steps(context: &mut Context, start: i64, stop: i64, step: i64) -> Answer {
     let values = range(start, stop, step)?;
     context.steps.take(values.len())?;
-    new_list(values.into_iter().map(Value::Int).collect())
+    new_list_of(values.into_iter().map(Value::Int).collect(), Parts::Int)
 }
 
 /// Numbers as `seq` of the shell prints them, with the last one.

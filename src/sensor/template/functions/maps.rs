@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Answer, Arguments, Context, Function, new_list, new_map, text_of};
+use super::{Answer, Arguments, Context, Function, new_list, new_map, new_texts, text_of};
 use crate::sensor::template::value::Value;
 
 pub(super) const TABLE: &[Function] = &[
@@ -30,9 +30,9 @@ pub(super) const TABLE: &[Function] = &[
     Function("keys", 0, None, |_, a| {
         let mut keys = Vec::new();
         for place in 0..a.len() {
-            keys.extend(a.map(place)?.keys().map(Value::text));
+            keys.extend(a.map(place)?.keys());
         }
-        new_list(keys)
+        new_texts(keys)
     }),
     Function("values", 1, Some(1), |_, a| {
         new_list(a.map(0)?.values().cloned().collect())

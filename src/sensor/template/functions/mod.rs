@@ -16,7 +16,7 @@ mod strings;
 use std::collections::{BTreeMap, HashMap};
 
 use super::limits::{MAX_TEXT, Steps, TooLarge};
-use super::value::Value;
+use super::value::{Parts, Value};
 use crate::sensor::regex::Regex;
 
 /// What functions may use beside their arguments.
@@ -202,7 +202,7 @@ impl<'a> Arguments<'a> {
     /// An object; nothing stands for an empty one, as Go passes it.
     fn map(&self, place: usize) -> Result<&'a BTreeMap<String, Value>, String> {
         match self.any(place) {
-            Value::Map(map) => Ok(&map.members),
+            Value::Map(map) if !map.texts => Ok(&map.members),
             Value::Nil => Ok(&EMPTY),
             other => wrong_type("map[string]interface {}", other),
         }
@@ -210,11 +210,24 @@ impl<'a> Arguments<'a> {
 }
 
 fn new_list(items: Vec<Value>) -> Answer {
-    Value::list(items).map_err(|error| error.to_string())
+    new_list_of(items, Parts::Any)
+}
+
+fn new_list_of(items: Vec<Value>, parts: Parts) -> Answer {
+    Value::list(items, parts).map_err(|error| error.to_string())
+}
+
+fn new_texts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Answer {
+    new_list_of(texts.into_iter().map(Value::text).collect(), Parts::Text)
 }
 
 fn new_map(members: BTreeMap<String, Value>) -> Answer {
-    Value::map(members).map_err(|error| error.to_string())
+    Value::map(members, false).map_err(|error| error.to_string())
+}
+
+/// An object whose values are declared to be texts.
+fn new_text_map(members: BTreeMap<String, Value>) -> Answer {
+    Value::map(members, true).map_err(|error| error.to_string())
 }
 
 fn new_text(text: impl AsRef<str>) -> Answer {

@@ -1,6 +1,6 @@
 //! Regular expressions. A pattern that does not compile panics in Go, which templates report as an error.
 
-use super::{Answer, Arguments, Context, Function, new_list, new_text};
+use super::{Answer, Arguments, Context, Function, new_text, new_texts};
 use crate::sensor::regex::{Regex, Submatches};
 use crate::sensor::template::limits::{MAX_TEXT, TooLarge};
 use crate::sensor::template::value::Value;
@@ -78,17 +78,17 @@ fn find_all(context: &mut Context, a: &Arguments<'_>) -> Answer {
     let texts = found
         .iter()
         .map(whole)
-        .map(|(start, end)| Value::text(&text[start..end]));
-    new_list(texts.collect())
+        .map(|(start, end)| &text[start..end]);
+    new_texts(texts)
 }
 
 fn split(context: &mut Context, a: &Arguments<'_>) -> Answer {
     let (regex, text, count) = (compile(context, a.text(0)?)?, a.text(1)?, a.int(2)?);
     if count == 0 {
-        return new_list(Vec::new());
+        return new_texts([""; 0]);
     }
     if !a.text(0)?.is_empty() && text.is_empty() {
-        return new_list(vec![Value::text("")]);
+        return new_texts([""]);
     }
     let (mut parts, mut from, mut end) = (Vec::new(), 0, 0);
     for found in regex.find_submatches(text.as_bytes(), limit(count)) {
@@ -98,14 +98,14 @@ fn split(context: &mut Context, a: &Arguments<'_>) -> Answer {
         let (start, stop) = whole(&found);
         end = start;
         if stop != 0 {
-            parts.push(Value::text(&text[from..end]));
+            parts.push(&text[from..end]);
         }
         from = stop;
     }
     if end != text.len() {
-        parts.push(Value::text(&text[from..]));
+        parts.push(&text[from..]);
     }
-    new_list(parts)
+    new_texts(parts)
 }
 
 /// Replaces all matches; `$1`, `${1}` and `${name}` stand for groups unless the text is literal.

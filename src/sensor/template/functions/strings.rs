@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Answer, Arguments, Context, Function, new_bytes, new_list, new_map, new_text, text_of, texts_of,
+    Answer, Arguments, Context, Function, new_bytes, new_text, new_text_map, new_texts, text_of,
+    texts_of,
 };
 use crate::sensor::number::quote;
 use crate::sensor::template::limits::{MAX_TEXT, TooLarge};
@@ -127,12 +128,7 @@ pub(super) const TABLE: &[Function] = &[
         numbered(a.text(2)?.splitn(most, a.text(0)?))
     }),
     Function("splitList", 2, Some(2), |_, a| {
-        new_list(
-            split(a.text(1)?, a.text(0)?)
-                .into_iter()
-                .map(Value::text)
-                .collect(),
-        )
+        new_texts(split(a.text(1)?, a.text(0)?))
     }),
     Function("join", 2, Some(2), |_, a| {
         let separator = a.text(0)?;
@@ -152,10 +148,10 @@ pub(super) const TABLE: &[Function] = &[
             value => texts_of(value),
         };
         texts.sort_unstable();
-        new_list(texts.into_iter().map(Value::text).collect())
+        new_texts(texts)
     }),
     Function("toStrings", 1, Some(1), |_, a| {
-        new_list(texts_of(a.any(0)).into_iter().map(Value::text).collect())
+        new_texts(texts_of(a.any(0)))
     }),
     Function("toString", 1, Some(1), |_, a| new_text(text_of(a.any(0)))),
 ];
@@ -211,7 +207,7 @@ fn numbered<'t>(parts: impl Iterator<Item = &'t str>) -> Answer {
     let members = parts
         .enumerate()
         .map(|(place, part)| (format!("_{place}"), Value::text(part)));
-    new_map(members.collect::<BTreeMap<_, _>>())
+    new_text_map(members.collect::<BTreeMap<_, _>>())
 }
 
 fn replace(_: &mut Context, a: &Arguments<'_>) -> Answer {

@@ -6,7 +6,7 @@ use jaq_core::ops::Math;
 use jaq_core::path::{Opt, Part, Path};
 
 use super::super::TransformError;
-use super::unsupported;
+use super::{meter, unsupported};
 
 /// Largest number of a program's text that texts may be multiplied with, all together.
 const MAX_FACTOR: f64 = 1000.0;
@@ -22,7 +22,7 @@ enum Outputs {
 use Outputs::{Many, Maybe, One};
 
 /// Functions that gojq and jaq share: name, arguments, and how many outputs they have for each of their arguments.
-const SHARED: [(&str, usize, Outputs); 79] = [
+const SHARED: [(&str, usize, Outputs); 88] = [
     ("not", 0, One),
     ("empty", 0, Maybe),
     ("error", 0, One),
@@ -102,6 +102,15 @@ const SHARED: [(&str, usize, Outputs); 79] = [
     ("until", 2, One),
     ("first", 1, Maybe),
     ("limit", 2, Many),
+    ("repeat", 1, Many),
+    ("isempty", 1, One),
+    ("any", 2, One),
+    ("all", 2, One),
+    ("nth", 1, One),
+    ("in", 1, One),
+    ("walk", 1, One),
+    ("ltrimstr", 1, One),
+    ("rtrimstr", 1, One),
 ];
 /// Words that are no functions of either.
 const CONSTANTS: [&str; 2] = ["true", "false"];
@@ -196,7 +205,7 @@ impl<'s> Look<'s> {
             BinaryOp::Math(Math::Mul) | BinaryOp::UpdateMath(Math::Mul) => {
                 self.factor(left, right)?;
             }
-            BinaryOp::Pipe(Some(pattern)) => variable(pattern)?,
+            BinaryOp::Pipe(Some(pattern)) => destructuring(pattern)?,
             _ => {}
         }
         let (left, right) = (self.term(left)?, self.term(right)?);
@@ -246,7 +255,7 @@ impl<'s> Look<'s> {
         pattern: &Pattern<&'s str>,
         parts: &[Term<&'s str>],
     ) -> Counted {
-        variable(pattern)?;
+        destructuring(pattern)?;
         self.term(source)?;
         for (place, part) in parts.iter().enumerate() {
             let outputs = self.term(part)?;
@@ -322,6 +331,9 @@ impl<'s> Look<'s> {
                 outputs = outputs.max(Maybe);
             }
             match part {
+                Part::Index(Term::Num(text)) if text.parse::<u32>().is_err() => {
+                    return Err(refused("an index that is no small whole number"));
+                }
                 Part::Index(index) => outputs = outputs.max(self.term(index)?),
                 Part::Range(None, None) => outputs = Many,
                 Part::Range(from, to) => {
@@ -336,7 +348,7 @@ impl<'s> Look<'s> {
 }
 
 /// Functions that gather what their argument puts out.
-const COLLECTING: [&str; 12] = [
+const COLLECTING: [&str; 13] = [
     "map",
     "map_values",
     "with_entries",
@@ -349,12 +361,26 @@ const COLLECTING: [&str; 12] = [
     "min_by",
     "max_by",
     "first",
+    "isempty",
 ];
 
-fn variable(pattern: &Pattern<&str>) -> Result<(), TransformError> {
+/// Patterns are taken apart by keys that stand in the program.
+fn destructuring(pattern: &Pattern<&str>) -> Result<(), TransformError> {
     match pattern {
         Pattern::Var(_) => Ok(()),
-        Pattern::Arr(_) | Pattern::Obj(_) => Err(refused("destructuring")),
+        Pattern::Arr(parts) if parts.len() > meter::MAX_PARTS => {
+            Err(refused("destructuring of so long an array"))
+        }
+        Pattern::Arr(parts) => parts.iter().try_for_each(destructuring),
+        Pattern::Obj(members) => members.iter().try_for_each(|(key, part)| match key {
+            Term::Var(_) => destructuring(part),
+            Term::Str(None, parts)
+                if parts.iter().all(|part| !matches!(part, StrPart::Term(_))) =>
+            {
+                destructuring(part)
+            }
+            _ => Err(refused("destructuring by a computed key")),
+        }),
     }
 }
 

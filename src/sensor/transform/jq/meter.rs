@@ -13,8 +13,8 @@ use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
 use jaq_core::native::{Fun, v};
 use jaq_core::ops::Math;
-use jaq_core::path::{Part, Path};
-use jaq_core::{Native, data};
+use jaq_core::path::{Opt, Part, Path};
+use jaq_core::{Error, Native, data};
 use jaq_json::{Num, Val};
 
 use crate::sensor::lua::budget::thread_time;
@@ -40,6 +40,19 @@ const SIZE: &str = "!size";
 const BRIEF: &str = "!brief";
 /// Lets texts with few brackets pass.
 const FLAT: &str = "!flat";
+/// Lets everything pass that gojq takes a number as an index of.
+const LIST: &str = "!list";
+/// The same where the index is optional: what has none is passed over.
+const LIST_IF: &str = "!list_if";
+/// Indexes of the parts of an array in a pattern, as a program writes them.
+const INDEXES: [&str; 32] = [
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16",
+    "17", "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31",
+];
+/// Most parts of an array in a pattern.
+pub(super) const MAX_PARTS: usize = INDEXES.len();
+/// The value that a pattern takes apart.
+const WHOLE: &str = "$!whole";
 
 type Data = data::JustLut<Val>;
 type Name = &'static str;
@@ -150,33 +163,58 @@ fn flat(value: &Val) {
     }
 }
 
+/// jaq finds nothing under a number in an object, where gojq fails.
+fn list(value: &Val) -> Result<(), Error<Val>> {
+    match value {
+        Val::Obj(_) => Err(Error::str("expected an array but got: object")),
+        _ => Ok(()),
+    }
+}
+
 /// The functions of the meter: each gives back what it gets, in paths and updates, too.
-pub(super) fn funs() -> [Fun<Data>; 4] {
+pub(super) fn funs() -> [Fun<Data>; 6] {
     macro_rules! passing {
         ($name:expr, $look:expr) => {
+            checking!($name, |value| {
+                $look(value);
+                Some(Ok(()))
+            })
+        };
+    }
+    macro_rules! checking {
+        ($name:expr, $check:expr) => {{
+            fn check(value: &Val) -> Option<Result<(), Error<Val>>> {
+                let check: fn(&Val) -> Option<Result<(), Error<Val>>> = $check;
+                check(value)
+            }
             (
                 $name,
                 v(0),
-                Native::new(|cv| {
-                    $look(&cv.1);
-                    box_once(Ok(cv.1))
+                Native::new(|cv| match check(&cv.1) {
+                    Some(Ok(())) => box_once(Ok(cv.1)),
+                    Some(Err(error)) => box_once(Err(error.into())),
+                    None => Box::new(std::iter::empty()),
                 })
-                .with_paths(|cv| {
-                    $look(&cv.1.0);
-                    box_once(Ok(cv.1))
+                .with_paths(|cv| match check(&cv.1.0) {
+                    Some(Ok(())) => box_once(Ok(cv.1)),
+                    Some(Err(error)) => box_once(Err(error.into())),
+                    None => Box::new(std::iter::empty()),
                 })
-                .with_update(|cv, update| {
-                    $look(&cv.1);
-                    update(cv.1)
+                .with_update(|cv, update| match check(&cv.1) {
+                    Some(Ok(())) => update(cv.1),
+                    Some(Err(error)) => box_once(Err(error.into())),
+                    None => box_once(Ok(cv.1)),
                 }),
             )
-        };
+        }};
     }
     [
         passing!(TICK, tick),
         passing!(SIZE, size),
         passing!(BRIEF, brief),
         passing!(FLAT, flat),
+        checking!(LIST, |value| Some(list(value))),
+        checking!(LIST_IF, |value| list(value).ok().map(Ok)),
     ]
 }
 
@@ -221,16 +259,25 @@ fn metered<'s>(term: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
             sized(Term::Obj(members.into_iter().map(member).collect()))
         }
         Term::Neg(inner) => Term::Neg(boxed(inner)),
-        Term::BinOp(left, operator, right) => operation(go(*left), operator, go(*right), natives),
+        Term::BinOp(left, operator, right) => operation(go(*left), operator, go(*right)),
         Term::Label(name, body) => Term::Label(name, boxed(body)),
         Term::Fold(name, source, pattern, parts) => {
             let source = pipe(go(*source), call(TICK));
-            let part = |part| pipe(call(TICK), go(part));
+            let (variable, bindings) = taken_apart(pattern);
+            let part = |(place, part)| {
+                let part = pipe(call(TICK), go(part));
+                // The start does not see the variables.
+                if place == 0 {
+                    part
+                } else {
+                    bound(&bindings, part)
+                }
+            };
             sized(Term::Fold(
                 name,
                 Box::new(source),
-                pattern_of(pattern, natives),
-                parts.into_iter().map(part).collect(),
+                Pattern::Var(variable),
+                parts.into_iter().enumerate().map(part).collect(),
             ))
         }
         Term::TryCatch(inner, catch) => Term::TryCatch(boxed(inner), catch.map(boxed)),
@@ -246,7 +293,7 @@ fn metered<'s>(term: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
             )
         }
         Term::Call(name, arguments) => called(name, arguments, natives),
-        Term::Path(base, path) => Term::Path(boxed(base), path_of(path, natives)),
+        Term::Path(base, path) => indexed(go(*base), path_of(path, natives)),
     }
 }
 
@@ -267,7 +314,6 @@ fn operation<'s>(
     left: Term<&'s str>,
     operator: BinaryOp<&'s str>,
     right: Term<&'s str>,
-    natives: &HashSet<&str>,
 ) -> Term<&'s str> {
     let short = |term: Term<&'s str>| match term {
         Term::Num(_) => term,
@@ -285,9 +331,13 @@ fn operation<'s>(
             | BinaryOp::UpdateMath(_)
             | BinaryOp::UpdateAlt
     );
-    let operator = match operator {
-        BinaryOp::Pipe(Some(pattern)) => BinaryOp::Pipe(Some(pattern_of(pattern, natives))),
-        other => other,
+    let (operator, right) = match operator {
+        BinaryOp::Pipe(Some(pattern)) => {
+            let (variable, bindings) = taken_apart(pattern);
+            let bind = BinaryOp::Pipe(Some(Pattern::Var(variable)));
+            (bind, bound(&bindings, right))
+        }
+        other => (other, right),
     };
     let term = Term::BinOp(Box::new(left), operator, Box::new(right));
     if makes { sized(term) } else { term }
@@ -320,20 +370,74 @@ fn called<'s>(
     }
 }
 
-fn pattern_of<'s>(pattern: Pattern<&'s str>, natives: &HashSet<&str>) -> Pattern<&'s str> {
-    match pattern {
-        Pattern::Var(name) => Pattern::Var(name),
-        Pattern::Arr(parts) => Pattern::Arr(
-            parts
-                .into_iter()
-                .map(|part| pattern_of(part, natives))
-                .collect(),
-        ),
-        Pattern::Obj(members) => {
-            let member = |(key, part)| (go_key(key, natives), pattern_of(part, natives));
-            Pattern::Obj(members.into_iter().map(member).collect())
-        }
+/// A variable of a pattern, and where in the whole value its own is.
+type Binding<'s> = (&'s str, Vec<Term<&'s str>>);
+
+/// Takes a pattern apart: the variable of the whole value, and those of its parts.
+fn taken_apart<'s>(pattern: Pattern<&'s str>) -> (&'s str, Vec<Binding<'s>>) {
+    if let Pattern::Var(name) = pattern {
+        return (name, Vec::new());
     }
+    let mut bindings = Vec::new();
+    collect(pattern, &mut Vec::new(), &mut bindings);
+    (WHOLE, bindings)
+}
+
+fn collect<'s>(
+    pattern: Pattern<&'s str>,
+    place: &mut Vec<Term<&'s str>>,
+    bindings: &mut Vec<Binding<'s>>,
+) {
+    let mut enter = |key, part| {
+        place.push(key);
+        collect(part, place, bindings);
+        place.pop();
+    };
+    match pattern {
+        Pattern::Var(name) => bindings.push((name, place.clone())),
+        Pattern::Arr(parts) => {
+            for (part, index) in parts.into_iter().zip(INDEXES) {
+                enter(Term::Num(index), part);
+            }
+        }
+        Pattern::Obj(members) => members.into_iter().for_each(|(key, part)| enter(key, part)),
+    }
+}
+
+/// A term that sees the variables of a pattern.
+fn bound<'s>(bindings: &[Binding<'s>], term: Term<&'s str>) -> Term<&'s str> {
+    bindings.iter().rev().fold(term, |term, (name, place)| {
+        let parts = place
+            .iter()
+            .map(|key| (Part::Index(key.clone()), Opt::Essential));
+        let value = indexed(Term::Var(WHOLE), Path(parts.collect()));
+        let bind = BinaryOp::Pipe(Some(Pattern::Var(*name)));
+        Term::BinOp(Box::new(value), bind, Box::new(term))
+    })
+}
+
+/// A path whose numbers are looked at before they are taken as an index: the path is cut before each of them.
+fn indexed<'s>(base: Term<&'s str>, path: Path<Term<&'s str>>) -> Term<&'s str> {
+    let (mut base, mut parts) = (base, Vec::new());
+    for (part, optional) in path.0 {
+        let number = match &part {
+            Part::Index(Term::Num(_)) => true,
+            Part::Index(Term::Neg(inner)) => matches!(**inner, Term::Num(_)),
+            _ => false,
+        };
+        if number {
+            if !parts.is_empty() {
+                base = Term::Path(Box::new(base), Path(std::mem::take(&mut parts)));
+            }
+            let check = match optional {
+                Opt::Essential => LIST,
+                Opt::Optional => LIST_IF,
+            };
+            base = pipe(base, call(check));
+        }
+        parts.push((part, optional));
+    }
+    Term::Path(Box::new(base), Path(parts))
 }
 
 fn path_of<'s>(path: Path<Term<&'s str>>, natives: &HashSet<&str>) -> Path<Term<&'s str>> {

@@ -80,7 +80,7 @@ impl Program {
         let program = Def {
             name: MAIN,
             args: Vec::new(),
-            body: parsed(&self.text)?,
+            body: in_scope(parsed(&self.text)?)?,
         };
         let defs = jaq_core::defs()
             .chain(jaq_std::defs())
@@ -163,6 +163,31 @@ fn nesting(text: &str) -> usize {
 }
 
 fn parsed(text: &str) -> Result<Term<&str>, TransformError> {
-    jaq_core::load::parse(text, |parser| parser.term())
-        .ok_or_else(|| failed("the jq program cannot be read"))
+    jaq_core::load::parse(text, |parser| parser.term()).ok_or_else(|| {
+        let outside = OUTSIDE.iter().find(|word| text.contains(**word));
+        match outside {
+            Some(word) => unsupported(format!(
+                "`{word}` in a jq program is not supported; write it in another way, or use a script"
+            )),
+            None => failed("the jq program cannot be read"),
+        }
+    })
+}
+
+/// Syntax of gojq that jaq does not read.
+const OUTSIDE: [&str; 4] = ["?//", "$__loc__", "import ", "include "];
+
+/// Functions that jaq lacks or has in another way, with gojq's meaning.
+const DEFINITIONS: &str = r#"
+def in($x): . as $key | $x | has($key);
+def walk(f): def inner: if type == "array" then map(inner) elif type == "object" then map_values(inner) else . end | f; inner;
+def ltrimstr($x): if type == "string" and ($x | type == "string") and startswith($x) then .[($x | length):] else . end;
+def rtrimstr($x): if type == "string" and ($x | type == "string") and endswith($x) then .[:length - ($x | length)] else . end;
+"#;
+
+/// A program in the scope of these functions, so that its own count before them.
+fn in_scope<'s>(program: Term<&'s str>) -> Result<Term<&'s str>, TransformError> {
+    let definitions = jaq_core::load::parse(DEFINITIONS, |parser| parser.defs())
+        .ok_or_else(|| failed("the jq definitions cannot be read"))?;
+    Ok(Term::Def(definitions, Box::new(program)))
 }
