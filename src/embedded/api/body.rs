@@ -10,6 +10,7 @@ use super::protobuf;
 use super::registry::{Kind, Storage};
 use super::request::content_type;
 use super::status::{Cause, Failure};
+use super::validation;
 
 /// Largest body, as kube-apiserver's limit for one request.
 pub const MAX_BODY: usize = 3 << 20;
@@ -36,10 +37,7 @@ pub fn parse(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Failure> {
         | "application/json-patch+json"
         | "application/merge-patch+json"
         | "application/strategic-merge-patch+json" => json(bytes),
-        "application/yaml"
-        | "application/x-yaml"
-        | "text/yaml"
-        | "application/apply-patch+yaml" => yaml(bytes),
+        "application/yaml" | "application/apply-patch+yaml" => yaml(bytes),
         "application/vnd.kubernetes.protobuf" => {
             protobuf::decode(bytes).map_err(|error| Failure::bad_request(error.to_string()))
         }
@@ -140,7 +138,10 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
             "the object is nested deeper than {MAX_DEPTH} levels"
         ));
     }
-    let given = quantities(without_null_texts(value));
+    let (given, wrong) = quantities(without_null_texts(value));
+    if wrong && !kind.custom {
+        return Err(NO_QUANTITY.to_owned());
+    }
     let value = match kind.decode {
         Some(decode) => decode(given.clone()).map_err(|error| error.to_string())?,
         None => custom(kind, given.clone())?,
@@ -248,8 +249,12 @@ fn without_empty_metadata(mut value: Value) -> Value {
     value
 }
 
-/// Quantities may be written as numbers; the typed structs take only strings.
-fn quantities(mut value: Value) -> Value {
+const NO_QUANTITY: &str =
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+
+/// Quantities may be written as numbers; the typed structs take only strings. Answers also whether one is no quantity.
+fn quantities(mut value: Value) -> (Value, bool) {
+    let mut wrong = false;
     let mut pending: Vec<&mut Value> = vec![&mut value];
     while let Some(value) = pending.pop() {
         match value {
@@ -260,10 +265,8 @@ fn quantities(mut value: Value) -> Value {
                         (
                             "limits" | "requests" | "capacity" | "allocatable" | "hard" | "used",
                             Value::Object(amounts),
-                        ) => {
-                            amounts.values_mut().for_each(number_to_text);
-                        }
-                        ("sizeLimit" | "divisor", amount) => number_to_text(amount),
+                        ) => amounts.values_mut().for_each(|one| wrong |= !amount(one)),
+                        ("sizeLimit" | "divisor", one) => wrong |= !amount(one),
                         (_, other) => pending.push(other),
                     }
                 }
@@ -271,11 +274,15 @@ fn quantities(mut value: Value) -> Value {
             _ => {}
         }
     }
-    value
+    (value, wrong)
 }
 
-fn number_to_text(value: &mut Value) {
+/// Writes an amount as text; false if it is none.
+fn amount(value: &mut Value) -> bool {
     if let Value::Number(number) = value {
         *value = Value::from(number.to_string());
     }
+    value
+        .as_str()
+        .is_none_or(|text| validation::quantity(text).is_some())
 }

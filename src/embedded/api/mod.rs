@@ -2,6 +2,7 @@
 //!
 //! From above: [`ApiServer::open`], then [`ApiServer::client`] in process or [`ApiServer::router`] for a listener.
 
+mod accept;
 mod admission;
 pub mod attributes;
 pub mod authn;

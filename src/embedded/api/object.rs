@@ -124,6 +124,22 @@ pub fn format_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// The same value with the keys of all its maps in order, as Go writes maps. The value must not be nested deeper than
+/// what the API takes in.
+#[must_use]
+pub fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut pairs: Vec<(String, Value)> = map.into_iter().collect();
+            pairs.sort_by(|one, other| one.0.cmp(&other.0));
+            let pairs = pairs.into_iter().map(|(key, value)| (key, sorted(value)));
+            Value::Object(pairs.collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
 /// Nesting depth, counted without recursion and no further than `limit + 1`.
 #[must_use]
 pub fn deeper_than(value: &Value, limit: usize) -> bool {

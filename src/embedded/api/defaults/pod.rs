@@ -89,6 +89,27 @@ fn container(item: &mut Map<String, Value>) {
     }
 }
 
+/// A pod asks for what it is limited to where it does not say what it asks for; a template stays as it is written.
+pub(super) fn requests(spec: &mut Map<String, Value>) {
+    for list in ["containers", "initContainers"] {
+        let items = spec.get_mut(list).and_then(Value::as_array_mut);
+        for item in items.into_iter().flatten() {
+            let Some(resources) = item.get_mut("resources").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            let Some(Value::Object(limits)) = resources.get("limits").cloned() else {
+                continue;
+            };
+            default_field(resources, "requests", json!({}));
+            if let Some(requests) = resources.get_mut("requests").and_then(Value::as_object_mut) {
+                for (name, amount) in limits {
+                    default_field(requests, &name, amount);
+                }
+            }
+        }
+    }
+}
+
 fn default_probe(probe: &mut Map<String, Value>) {
     for (key, value) in [
         ("timeoutSeconds", 1),
