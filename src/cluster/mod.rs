@@ -274,14 +274,12 @@ impl Cluster {
     /// A command that asks this cluster in whatever terminal it is pasted.
     #[must_use]
     pub fn pasteable(&self, command: &str) -> String {
-        let leads = |option: &&str| command.contains(*option);
-        let rest = command.strip_prefix("kubectl ");
-        match (rest, self.host.kubectl_options()) {
-            (Some(rest), Some(options))
-                if !["--context", "--kubeconfig"].iter().any(|one| leads(one)) =>
-            {
-                format!("kubectl {options} {rest}")
-            }
+        let leads_somewhere = command.contains("--context") || command.contains("--kubeconfig");
+        match (
+            command.strip_prefix("kubectl "),
+            self.host.kubectl_options(),
+        ) {
+            (Some(rest), Some(options)) if !leads_somewhere => format!("kubectl {options} {rest}"),
             _ => command.to_owned(),
         }
     }

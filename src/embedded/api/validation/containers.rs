@@ -213,7 +213,7 @@ fn value_from(env: &Value, from: &Value, path: &str, causes: &mut Vec<Cause>) {
 
 /// What the downward API can put into a variable.
 fn field_ref(path: &str, field: &str, causes: &mut Vec<Cause>) {
-    const FIELDS: [&str; 10] = [
+    const FIELDS: [&str; 9] = [
         "metadata.name",
         "metadata.namespace",
         "metadata.uid",
@@ -223,12 +223,11 @@ fn field_ref(path: &str, field: &str, causes: &mut Vec<Cause>) {
         "status.hostIPs",
         "status.podIP",
         "status.podIPs",
-        "metadata.labels",
     ];
     let keyed = ["metadata.labels['", "metadata.annotations['"];
     if path.is_empty() {
         causes.push(Cause::required(field, ""));
-    } else if !FIELDS[..9].contains(&path)
+    } else if !FIELDS.contains(&path)
         && !(keyed.iter().any(|start| path.starts_with(start)) && path.ends_with("']"))
     {
         let why = format!("error converting fieldPath: field label not supported: {path}");

@@ -165,10 +165,10 @@ fn without_changeable(spec: &Value) -> Value {
     if let Some(map) = spec.as_object_mut() {
         map.shift_remove("activeDeadlineSeconds");
         map.shift_remove("tolerations");
-        if map
-            .get("terminationGracePeriodSeconds")
+        let grace = map.get("terminationGracePeriodSeconds");
+        if grace
             .and_then(Value::as_i64)
-            < Some(0)
+            .is_some_and(|seconds| seconds < 0)
         {
             map.insert("terminationGracePeriodSeconds".to_owned(), Value::from(1));
         }
