@@ -35,7 +35,7 @@ struct EmbeddedHost(Arc<EmbeddedCluster>);
 
 impl Host for EmbeddedHost {
     fn kubectl_options(&self) -> Option<String> {
-        Some(kubeconfig_option(self.0.kubeconfig()))
+        Some(kubeconfig_option(&self.0.kubeconfig()))
     }
 
     fn service_address(&self, namespace: &str, service: &str, port: u16) -> Option<SocketAddr> {
