@@ -147,6 +147,7 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
         None => custom(kind, given.clone())?,
     };
     let unknown = unknown_fields(&given, &value);
+    let value = without_made_selector(kind, value, &given);
     let value = match kind.storage {
         Storage::Shared(_) => convert::to_storage(value),
         Storage::Own | Storage::Virtual => value,
@@ -155,6 +156,20 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
         value: without_empty_metadata(value),
         unknown,
     })
+}
+
+/// The typed struct of a workload makes an empty selector where there was none; the two are refused in different words.
+fn without_made_selector(kind: &Kind, mut value: Value, given: &Value) -> Value {
+    let named = given
+        .pointer("/spec/selector")
+        .is_some_and(Value::is_object);
+    if kind.group == "apps"
+        && !named
+        && let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.shift_remove("selector");
+    }
+    value
 }
 
 /// A `null` in a map of texts is an empty text, as Go's decoder has it.

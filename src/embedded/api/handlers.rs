@@ -163,11 +163,20 @@ impl Call {
                 message: format!("Too long: may not be more than {MAX_MANAGER} bytes"),
             },
             Some((at, c)) => {
-                let why = format!(
-                    "invalid character U+{:04X} (at position {at})",
-                    u32::from(c)
-                );
-                Cause::invalid("fieldManager", &Value::from(manager), &why)
+                let shown: String = manager
+                    .chars()
+                    .map(|c| match c {
+                        c if c.is_control() => format!("\\x{:02x}", u32::from(c)),
+                        c => c.to_string(),
+                    })
+                    .collect();
+                let code = u32::from(c);
+                let why = format!("invalid character U+{code:04X} (at position {at})");
+                Cause {
+                    reason: "FieldValueInvalid",
+                    field: "fieldManager".to_owned(),
+                    message: format!("Invalid value: \"{shown}\": {why}"),
+                }
             }
             None => return Ok(()),
         };

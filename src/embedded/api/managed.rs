@@ -192,6 +192,7 @@ pub fn track(kind: &Kind, old: &Value, new: &mut Value, writer: Writer<'_>) {
     if !changed.is_empty() {
         entries.take_away(writer, Operation::Update, &changed);
         let present = FieldSet::whole(&ownable(new), schema).unwrap_or_default();
+        entries.forget(&changed.minus(&present));
         let kept = changed.both(&present);
         entries.add_update(
             writer.manager,

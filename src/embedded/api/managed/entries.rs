@@ -179,6 +179,14 @@ impl Entries {
         self.0.retain(|entry| !entry.set.is_empty());
     }
 
+    /// Ends everybody's ownership of fields that are gone.
+    pub(super) fn forget(&mut self, gone: &FieldSet) {
+        for entry in &mut self.0 {
+            entry.set = entry.set.minus(gone);
+        }
+        self.0.retain(|entry| !entry.set.is_empty());
+    }
+
     /// Sets what a manager applies; answers what it applied before.
     pub(super) fn replace(
         &mut self,

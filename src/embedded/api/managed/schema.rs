@@ -47,7 +47,7 @@ impl Schema {
     pub(super) fn of(kind: &Kind) -> Self {
         let rules = match kind.kind {
             _ if !kind.custom => Rules::BuiltIn,
-            "EventBus" | "EventSource" | "Sensor" => Rules::Free,
+            "EventBus" | "EventSource" | "Sensor" | "WorkflowTaskResult" => Rules::Free,
             _ => Rules::Whole,
         };
         Schema {

@@ -60,9 +60,7 @@ impl FieldSet {
     pub(super) fn describe(value: &Value, schema: Schema) -> Result<Self, String> {
         let mut set = FieldSet::default();
         describe_into(value, schema, &mut set, Maps::Pass)?;
-        // The object as a whole is nobody's field.
-        set.member = false;
-        Ok(set)
+        Ok(set.of_object())
     }
 
     /// Every field of a value, its maps and lists themselves among them.
@@ -72,15 +70,21 @@ impl FieldSet {
     pub(super) fn whole(value: &Value, schema: Schema) -> Result<Self, String> {
         let mut set = FieldSet::default();
         describe_into(value, schema, &mut set, Maps::Belong)?;
-        set.member = false;
-        Ok(set)
+        Ok(set.of_object())
     }
 
     /// The fields that differ between two values, or are in one of them alone.
     pub(super) fn difference(old: &Value, new: &Value, schema: Schema) -> Self {
-        let mut set = compare(Some(old), Some(new), schema);
-        set.member = false;
-        set
+        compare(Some(old), Some(new), schema).of_object()
+    }
+
+    /// The object as a whole and its metadata are nobody's field.
+    fn of_object(mut self) -> Self {
+        self.member = false;
+        if let Some(metadata) = self.children.get_mut("f:metadata") {
+            metadata.member = false;
+        }
+        self
     }
 
     pub(super) fn union(&mut self, other: &FieldSet) {

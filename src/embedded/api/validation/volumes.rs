@@ -8,6 +8,25 @@ use super::dns_label;
 use super::parts::{items, path_below, quantity, text};
 use crate::embedded::api::status::Cause;
 
+/// In the order in which they are looked at.
+const SOURCES: [&str; 15] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "configMap",
+    "rbd",
+    "persistentVolumeClaim",
+    "downwardAPI",
+    "projected",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
 /// The volumes of the pod spec at `path`.
 pub(super) fn check(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut names = BTreeSet::new();
@@ -27,8 +46,9 @@ pub(super) fn check(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 fn sources(volume: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let sources = volume.as_object().into_iter().flatten();
-    let sources = sources.filter(|(key, source)| *key != "name" && !source.is_null());
+    let sources = SOURCES.iter();
+    let sources = sources.filter_map(|kind| Some((*kind, volume.get(*kind)?)));
+    let sources = sources.filter(|(_, source)| source.is_object());
     for (count, (kind, source)) in sources.enumerate() {
         let path = format!("{path}.{kind}");
         if count > 0 {
@@ -38,7 +58,7 @@ fn sources(volume: &Value, path: &str, causes: &mut Vec<Cause>) {
             ));
             continue;
         }
-        match kind.as_str() {
+        match kind {
             "configMap" => named(source, &path, "name", causes),
             "secret" => named(source, &path, "secretName", causes),
             "persistentVolumeClaim" => named(source, &path, "claimName", causes),
