@@ -33,7 +33,7 @@ fn ends(text: &str, good: impl Fn(u8) -> bool) -> bool {
 }
 
 fn too_long(text: &str, limit: usize) -> Option<String> {
-    (text.len() > limit).then(|| format!("must be no more than {limit} bytes"))
+    (text.len() > limit).then(|| format!("must be no more than {limit} characters"))
 }
 
 /// RFC 1123 subdomain, at most 253 bytes: most object names.
@@ -91,7 +91,7 @@ pub fn qualified_name(text: &str) -> Option<String> {
         return Some("name part must be non-empty".to_owned());
     }
     if name.len() > 63 {
-        return Some("name part must be no more than 63 bytes".to_owned());
+        return Some("name part must be no more than 63 characters".to_owned());
     }
     (!word(name)).then(|| QUALIFIED.to_owned())
 }

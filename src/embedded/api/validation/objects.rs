@@ -92,7 +92,7 @@ fn workload(plural: &str, object: &Value, causes: &mut Vec<Cause>) {
     let template = template.unwrap_or(&Value::Null);
     pods::check(template, "spec.template.spec", causes);
     let policy = text(template, "restartPolicy");
-    if matches!(policy, "OnFailure" | "Never") {
+    if !policy.is_empty() && policy != "Always" {
         let field = "spec.template.spec.restartPolicy";
         causes.push(Cause::unsupported(field, policy, &["Always"]));
     }
@@ -250,14 +250,13 @@ fn steps(rolling: &Value, causes: &mut Vec<Cause>) {
 
 /// The little that the Argo definitions say about their objects: `spec` must be there, it and `status` are objects.
 fn custom(plural: &str, object: &Value, causes: &mut Vec<Cause>) {
-    let absent = object.get("spec").is_none();
+    let absent = object.get("spec").is_none_or(Value::is_null);
     if absent && plural != "workflowtaskresults" {
         causes.push(Cause::required("spec", ""));
     }
     for field in ["spec", "status"] {
         let kind = match object.get(field) {
-            None | Some(Value::Object(_)) => continue,
-            Some(Value::Null) => "null",
+            None | Some(Value::Null | Value::Object(_)) => continue,
             Some(Value::Bool(_)) => "boolean",
             Some(Value::Number(number)) if number.is_f64() => "number",
             Some(Value::Number(_)) => "integer",

@@ -27,12 +27,13 @@ const SOURCES: [&str; 15] = [
     "image",
 ];
 
-/// The volumes of the pod spec at `path`.
-pub(super) fn check(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let mut names = BTreeSet::new();
+/// The volumes of the pod spec at `path`; answers the names of those that can be mounted.
+pub(super) fn check<'a>(spec: &'a Value, path: &str, causes: &mut Vec<Cause>) -> Vec<&'a str> {
+    let (mut names, mut good) = (BTreeSet::new(), Vec::new());
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let path = format!("{path}.volumes[{index}]");
         let name = text(volume, "name");
+        let before = causes.len();
         sources(volume, &path, causes);
         let shown = Value::from(name);
         if name.is_empty() {
@@ -42,7 +43,11 @@ pub(super) fn check(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         } else if !names.insert(name) {
             causes.push(Cause::duplicate(format!("{path}.name"), &shown));
         }
+        if causes.len() == before {
+            good.push(name);
+        }
     }
+    good
 }
 
 fn sources(volume: &Value, path: &str, causes: &mut Vec<Cause>) {
