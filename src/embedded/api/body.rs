@@ -96,6 +96,12 @@ pub fn object(kind: &Kind, value: Value) -> Result<Value, Failure> {
     if !found.is_empty() && found != kind.kind {
         return Err(wrong_kind(kind, &found, &Value::Object(map)));
     }
+    if let Some(why) = map.get("metadata").and_then(no_metadata) {
+        let (name, version) = (kind.kind, kind.version);
+        return Err(Failure::bad_request(format!(
+            "{name} in version {version:?} cannot be handled as a {name}: json: cannot unmarshal {why} into Go struct field {name}.metadata of type v1.ObjectMeta"
+        )));
+    }
     let mut ordered = serde_json::Map::new();
     ordered.insert("apiVersion".to_owned(), Value::from(expected));
     ordered.insert("kind".to_owned(), Value::from(kind.kind));
@@ -103,6 +109,17 @@ pub fn object(kind: &Kind, value: Value) -> Result<Value, Failure> {
     map.shift_remove("kind");
     ordered.extend(map);
     Ok(Value::Object(ordered))
+}
+
+/// What stands where `metadata` should, in Go's word for it.
+fn no_metadata(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Null | Value::Object(_) => None,
+        Value::Bool(_) => Some("bool"),
+        Value::Number(_) => Some("number"),
+        Value::String(_) => Some("string"),
+        Value::Array(_) => Some("array"),
+    }
 }
 
 fn wrong_kind(kind: &Kind, found: &str, value: &Value) -> Failure {
@@ -152,10 +169,11 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
         Storage::Shared(_) => convert::to_storage(value),
         Storage::Own | Storage::Virtual => value,
     };
-    Ok(Typed {
-        value: without_empty_metadata(value),
-        unknown,
-    })
+    let mut value = without_empty_metadata(value);
+    if !kind.custom {
+        drop_empty(&mut value);
+    }
+    Ok(Typed { value, unknown })
 }
 
 /// The typed struct of a workload makes an empty selector where there was none; the two are refused in different words.
@@ -247,6 +265,37 @@ fn custom(kind: &Kind, value: Value) -> Result<Value, String> {
             || kind.body.contains(&key.as_str())
     });
     Ok(Value::Object(map))
+}
+
+/// Lists, and maps of texts, that Go's structs leave out when they are empty; some lists always stand there.
+fn drop_empty(value: &mut Value) {
+    const KEPT: [&str; 4] = ["rules", "containers", "endpoints", "items"];
+    const MAPS: [&str; 7] = [
+        "data",
+        "binaryData",
+        "stringData",
+        "limits",
+        "requests",
+        "nodeSelector",
+        "matchLabels",
+    ];
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Array(items) => pending.extend(items.iter_mut()),
+            Value::Object(map) => {
+                map.retain(|key, value| match value {
+                    Value::Array(list) => !list.is_empty() || KEPT.contains(&key.as_str()),
+                    Value::Object(map) => !map.is_empty() || !MAPS.contains(&key.as_str()),
+                    _ => true,
+                });
+                // What is inside of fieldsV1 is a set of fields, not fields.
+                let inner = map.iter_mut().filter(|(key, _)| *key != "fieldsV1");
+                pending.extend(inner.map(|(_, value)| value));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Empty maps and lists of `metadata` are left out, as Go leaves them out.

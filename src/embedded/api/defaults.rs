@@ -7,7 +7,7 @@ use super::registry::Kind;
 
 mod pod;
 
-use pod::{pod_spec, requests};
+use pod::{pod_spec, quality, requests};
 
 /// Fills the defaults of a built-in kind; custom kinds have none.
 pub fn apply(kind: &Kind, object: &mut Value) {
@@ -23,6 +23,11 @@ pub fn apply(kind: &Kind, object: &mut Value) {
                 default_field(spec, "enableServiceLinks", true);
             }
             status_phase(object, "Pending");
+            let spec = object.get("spec").and_then(Value::as_object);
+            let class = spec.map(quality).unwrap_or_default();
+            if let Some(status) = child(object, "status") {
+                default_field(status, "qosClass", class);
+            }
         }
         ("apps", "deployments") => deployment(object),
         ("apps", "replicasets") => replica_set(object),

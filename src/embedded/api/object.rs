@@ -105,9 +105,10 @@ pub fn child<'a>(parent: &'a mut Value, key: &str) -> Option<&'a mut Map<String,
     entry.as_object_mut()
 }
 
-/// Inserts a default where the field is absent or null.
+/// Inserts a default where the field is absent, null or an empty text, which is the same in Go.
 pub fn default_field(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
-    if map.get(key).is_none_or(Value::is_null) {
+    let unset = |value: &Value| value.is_null() || value == "";
+    if map.get(key).is_none_or(unset) {
         map.insert(key.to_owned(), value.into());
     }
 }

@@ -110,6 +110,28 @@ pub(super) fn requests(spec: &mut Map<String, Value>) {
     }
 }
 
+/// The quality of service of a pod (`GetPodQOS`): by what its containers ask for and are limited to.
+pub(super) fn quality(spec: &Map<String, Value>) -> &'static str {
+    let lists = ["containers", "initContainers"].into_iter();
+    let containers = lists
+        .filter_map(|list| spec.get(list).and_then(Value::as_array))
+        .flatten();
+    let (mut any, mut all) = (false, true);
+    for container in containers {
+        for name in ["cpu", "memory"] {
+            let amount = |kind: &str| container.pointer(&format!("/resources/{kind}/{name}"));
+            let (limit, request) = (amount("limits"), amount("requests"));
+            any |= limit.is_some() || request.is_some();
+            all &= limit.is_some() && (request.is_none() || request == limit);
+        }
+    }
+    match (any, all) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
 fn default_probe(probe: &mut Map<String, Value>) {
     for (key, value) in [
         ("timeoutSeconds", 1),

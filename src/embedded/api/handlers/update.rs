@@ -236,6 +236,11 @@ fn settle(kind: &Kind, old: &Value, mut new: Value, part: Part) -> Value {
 fn status_of(kind: &Kind, old: &Value, new: Value) -> Value {
     let mut result = old.clone();
     object::set_field(&mut result, "status", new.get("status").cloned());
+    if let Some(class) = old.pointer("/status/qosClass")
+        && let Some(status) = object::child(&mut result, "status")
+    {
+        object::default_field(status, "qosClass", class.clone());
+    }
     if let Some(owners) = new.pointer("/metadata/managedFields") {
         object::set_meta(&mut result, "managedFields", owners.clone());
     }

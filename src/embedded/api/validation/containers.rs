@@ -21,15 +21,11 @@ const SOURCES: [&str; 5] = [
     "fileKeyRef",
 ];
 
-/// The containers of the pod spec at `path`.
-pub(super) fn check(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+/// The containers of the pod spec at `path`, which may mount `volumes`.
+pub(super) fn check(spec: &Value, path: &str, volumes: &[&str], causes: &mut Vec<Cause>) {
     if items(spec, "containers").is_empty() {
         causes.push(Cause::required(format!("{path}.containers"), ""));
     }
-    let volumes: Vec<&str> = items(spec, "volumes")
-        .iter()
-        .map(|one| text(one, "name"))
-        .collect();
     let mut names = BTreeSet::new();
     for group in ["containers", "initContainers"] {
         for (index, container) in items(spec, group).iter().enumerate() {
@@ -38,7 +34,7 @@ pub(super) fn check(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
             image(container, &path, causes);
             ports(container, &path, causes);
             environment(container, &path, causes);
-            mounts(container, &path, &volumes, causes);
+            mounts(container, &path, volumes, causes);
             words(container, &path, causes);
             resources(container, &path, causes);
             if group == "initContainers" {

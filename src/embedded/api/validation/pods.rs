@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::parts::{items, text};
-use super::{containers, dns_label, qualified_name, subdomain, volumes};
+use super::{containers, dns_label, label_value, qualified_name, subdomain, volumes};
 use crate::embedded::api::status::Cause;
 
 const RESTART: [&str; 3] = ["Always", "OnFailure", "Never"];
@@ -15,8 +15,8 @@ const MAX_NAMED: usize = 5;
 
 /// The spec of a pod or of a pod template, which stands at `path`.
 pub(super) fn check(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
-    volumes::check(spec, path, causes);
-    containers::check(spec, path, causes);
+    let volumes = volumes::check(spec, path, causes);
+    containers::check(spec, path, &volumes, causes);
     for (key, supported) in [("restartPolicy", &RESTART[..]), ("dnsPolicy", &DNS[..])] {
         let value = text(spec, key);
         if !value.is_empty() && !supported.contains(&value) {
@@ -61,10 +61,14 @@ fn names(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         }
     }
     let selector = spec.get("nodeSelector").and_then(Value::as_object);
-    for key in selector.into_iter().flat_map(serde_json::Map::keys) {
+    for (key, value) in selector.into_iter().flatten() {
+        let field = || format!("{path}.nodeSelector");
         if let Some(why) = qualified_name(key) {
             let key = Value::from(key.as_str());
-            causes.push(Cause::invalid(format!("{path}.nodeSelector"), &key, &why));
+            causes.push(Cause::invalid(field(), &key, &why));
+        }
+        if let Some(why) = label_value(value.as_str().unwrap_or("")) {
+            causes.push(Cause::invalid(field(), value, &why));
         }
     }
 }

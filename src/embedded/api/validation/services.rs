@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::parts::{items, port, port_number, text};
-use super::{label, qualified_name, subdomain};
+use super::{label, label_value, qualified_name, subdomain};
 use crate::embedded::api::status::Cause;
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
@@ -104,13 +104,13 @@ fn check_port<'a>(
 
 fn selector(spec: &Value, causes: &mut Vec<Cause>) {
     let selector = spec.get("selector").and_then(Value::as_object);
-    for key in selector.into_iter().flat_map(serde_json::Map::keys) {
+    for (key, value) in selector.into_iter().flatten() {
         if let Some(why) = qualified_name(key) {
-            causes.push(Cause::invalid(
-                "spec.selector",
-                &Value::from(key.as_str()),
-                &why,
-            ));
+            let key = Value::from(key.as_str());
+            causes.push(Cause::invalid("spec.selector", &key, &why));
+        }
+        if let Some(why) = label_value(value.as_str().unwrap_or("")) {
+            causes.push(Cause::invalid("spec.selector", value, &why));
         }
     }
 }
