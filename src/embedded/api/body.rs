@@ -170,7 +170,7 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
         Storage::Own | Storage::Virtual => value,
     };
     let mut value = without_empty_metadata(value);
-    if !kind.custom {
+    if !kind.custom && kind.group != "discovery.k8s.io" {
         drop_empty(&mut value);
     }
     Ok(Typed { value, unknown })
@@ -267,7 +267,8 @@ fn custom(kind: &Kind, value: Value) -> Result<Value, String> {
     Ok(Value::Object(map))
 }
 
-/// Lists, and maps of texts, that Go's structs leave out when they are empty; some lists always stand there.
+/// Lists, and maps of texts, that Go's structs leave out when they are empty; some lists always stand there. A status is
+/// left as its writer wrote it.
 fn drop_empty(value: &mut Value) {
     const KEPT: [&str; 4] = ["rules", "containers", "endpoints", "items"];
     const MAPS: [&str; 7] = [
@@ -279,16 +280,22 @@ fn drop_empty(value: &mut Value) {
         "nodeSelector",
         "matchLabels",
     ];
-    let mut pending = vec![value];
+    let keeps = |key: &String, value: &mut Value| match value {
+        Value::Array(list) => !list.is_empty() || KEPT.contains(&key.as_str()),
+        Value::Object(map) => !map.is_empty() || !MAPS.contains(&key.as_str()),
+        _ => true,
+    };
+    let Some(map) = value.as_object_mut() else {
+        return;
+    };
+    map.retain(keeps);
+    let parts = map.iter_mut().filter(|(key, _)| *key != "status");
+    let mut pending: Vec<&mut Value> = parts.map(|(_, part)| part).collect();
     while let Some(value) = pending.pop() {
         match value {
             Value::Array(items) => pending.extend(items.iter_mut()),
             Value::Object(map) => {
-                map.retain(|key, value| match value {
-                    Value::Array(list) => !list.is_empty() || KEPT.contains(&key.as_str()),
-                    Value::Object(map) => !map.is_empty() || !MAPS.contains(&key.as_str()),
-                    _ => true,
-                });
+                map.retain(keeps);
                 // What is inside of fieldsV1 is a set of fields, not fields.
                 let inner = map.iter_mut().filter(|(key, _)| *key != "fieldsV1");
                 pending.extend(inner.map(|(_, value)| value));
