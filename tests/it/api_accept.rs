@@ -46,6 +46,8 @@ async fn yaml_is_answered_to_those_who_ask_for_it() {
     assert_eq!((code, media.as_str()), (201, "application/yaml"), "{text}");
     let object: Value = serde_saphyr::from_str(&text).unwrap();
     assert_eq!(object["data"], json!({"a": "yes", "n": "010"}), "{text}");
+    // A reader of YAML 1.1 would take a bare time for something else than text.
+    assert!(text.contains("creationTimestamp: \"20"), "{text}");
     let one = format!("{MAPS}/y");
     for (path, kind) in [
         (one.as_str(), "ConfigMap"),

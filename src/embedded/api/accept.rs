@@ -7,8 +7,8 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
 
-use super::object;
 use super::status::Failure;
+use super::yaml;
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -162,7 +162,7 @@ pub async fn into_yaml(response: Response) -> Response {
     let text = bytes.clone();
     let text = tokio::task::spawn_blocking(move || {
         let value: Value = serde_json::from_slice(&text).ok()?;
-        serde_yaml::to_string(&object::sorted(value)).ok()
+        Some(yaml::document(&value))
     });
     let Some(text) = text.await.ok().flatten() else {
         return Response::from_parts(parts, Body::from(bytes));

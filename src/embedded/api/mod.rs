@@ -39,6 +39,7 @@ pub mod tls;
 mod token;
 mod validation;
 mod watch;
+mod yaml;
 
 pub use history::Limits;
 pub use server::{ApiServer, Options};
