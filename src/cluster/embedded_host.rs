@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::{Cluster, Host, RewindError};
+use super::{Cluster, Host, RewindError, doctor};
 use crate::embedded::bus::Bus;
 use crate::embedded::cluster::EmbeddedCluster;
 use crate::embedded::snapshot::SnapshotError;
@@ -23,9 +23,21 @@ impl Cluster {
     }
 }
 
+/// `--kubeconfig FILE`, for a shell.
+pub(super) fn kubeconfig_option(path: &std::path::Path) -> String {
+    format!(
+        "--kubeconfig {}",
+        doctor::quoted(&path.display().to_string())
+    )
+}
+
 struct EmbeddedHost(Arc<EmbeddedCluster>);
 
 impl Host for EmbeddedHost {
+    fn kubectl_options(&self) -> Option<String> {
+        Some(kubeconfig_option(&self.0.kubeconfig()))
+    }
+
     fn service_address(&self, namespace: &str, service: &str, port: u16) -> Option<SocketAddr> {
         self.0.service_address(namespace, service, port)
     }

@@ -47,6 +47,7 @@ impl Cluster {
             client: context.client.clone(),
             forwarder,
             options,
+            kubectl: context.options(),
         };
         Self::of_host(
             context.client.clone(),
@@ -61,6 +62,8 @@ struct KubeHost {
     client: kube::Client,
     forwarder: Forwarder,
     options: RealCluster,
+    /// See [`Host::kubectl_options`].
+    kubectl: String,
     /// The connection to the bus of each namespace.
     links: Mutex<BTreeMap<String, BusLink>>,
 }
@@ -91,6 +94,10 @@ impl KubeHost {
 }
 
 impl Host for KubeHost {
+    fn kubectl_options(&self) -> Option<String> {
+        Some(self.kubectl.clone())
+    }
+
     fn connect<'a>(
         &'a self,
         namespace: &'a str,

@@ -90,6 +90,10 @@ pub trait Host: Send + Sync {
     fn trouble(&self) -> Option<String> {
         None
     }
+    /// The options by which `kubectl` goes to this cluster from any terminal.
+    fn kubectl_options(&self) -> Option<String> {
+        None
+    }
     /// The image that runs the program in pods.
     fn image(&self) -> &str {
         WORKLOAD_IMAGE
@@ -254,13 +258,29 @@ impl Cluster {
     /// How `kubectl` has to be called to look at the same namespace of the same cluster.
     #[must_use]
     pub fn kubectl(&self) -> String {
-        match self.is_embedded() {
-            true => format!("kubectl -n {}", self.namespace),
-            false => format!(
-                "kubectl --context {} -n {}",
-                doctor::quoted(&self.name),
-                self.namespace
-            ),
+        self.shown(&format!("kubectl -n {}", self.namespace))
+    }
+
+    /// A command as it is shown: on somebody else's cluster with the options that lead there; on the embedded one as it
+    /// is in the field, where `KUBECONFIG` says the rest.
+    #[must_use]
+    pub fn shown(&self, command: &str) -> String {
+        if self.is_embedded() {
+            return command.to_owned();
+        }
+        self.pasteable(command)
+    }
+
+    /// A command that asks this cluster in whatever terminal it is pasted.
+    #[must_use]
+    pub fn pasteable(&self, command: &str) -> String {
+        let leads_somewhere = command.contains("--context") || command.contains("--kubeconfig");
+        match (
+            command.strip_prefix("kubectl "),
+            self.host.kubectl_options(),
+        ) {
+            (Some(rest), Some(options)) if !leads_somewhere => format!("kubectl {options} {rest}"),
+            _ => command.to_owned(),
         }
     }
 

@@ -53,6 +53,11 @@ impl Cluster {
 struct RunningHost(PathBuf);
 
 impl Host for RunningHost {
+    fn kubectl_options(&self) -> Option<String> {
+        let path = crate::embedded::cluster::kubeconfig_path(&self.0);
+        Some(super::embedded_host::kubeconfig_option(&path))
+    }
+
     /// The port that the node wrote down; whether anybody listens there is seen by dialing it.
     fn service_address(&self, namespace: &str, service: &str, port: u16) -> Option<SocketAddr> {
         let known = known_addresses(&self.0);

@@ -44,6 +44,7 @@ pub struct Incoming {
 /// Owns the state of a session.
 pub struct Driver {
     state: State,
+    cluster: Cluster,
     files: Arc<Mutex<SessionFiles>>,
     copies: WorkingCopies,
     catalog: Arc<Catalog>,
@@ -58,6 +59,7 @@ pub struct Driver {
 
 /// Appends facts to the journal and hands them on.
 struct Recorder {
+    cluster: Cluster,
     files: Arc<Mutex<SessionFiles>>,
     facts: mpsc::UnboundedSender<Result<Vec<Fact>, FilesError>>,
 }
@@ -66,7 +68,8 @@ impl Record for Recorder {
     fn record(&self, facts: Vec<Fact>) -> std::io::Result<Vec<Fact>> {
         let mut files = lock(&self.files);
         let mut written = Vec::with_capacity(facts.len());
-        for fact in facts {
+        for mut fact in facts {
+            fact.command = self.cluster.shown(&fact.command);
             match files.append(Entry::Fact(fact)) {
                 Ok(Entry::Fact(fact)) => written.push(fact),
                 Ok(other) => tracing::error!(?other, "a fact came back as something else"),
@@ -126,6 +129,7 @@ impl Driver {
         let files = Arc::new(Mutex::new(files));
         let (facts_sender, facts) = mpsc::unbounded_channel();
         let record = Arc::new(Recorder {
+            cluster: cluster.clone(),
             files: Arc::clone(&files),
             facts: facts_sender,
         });
@@ -159,6 +163,7 @@ impl Driver {
         let worker = tokio::spawn(worker.run(receiver));
         let mut driver = Self {
             state,
+            cluster: cluster.clone(),
             files,
             copies,
             catalog,
@@ -278,6 +283,12 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// A command that asks this session's cluster in whatever terminal it is pasted.
+    #[must_use]
+    pub fn pasteable(&self, command: &str) -> String {
+        self.cluster.pasteable(command)
     }
 
     /// How the cluster differs from what this lab had applied.

@@ -395,10 +395,14 @@ impl Worker {
 
     /// The gate as it stands, and what of it will not change by itself.
     async fn gate_report(&self, mode: GateMode) -> (GateReport, Option<StepError>) {
-        match looking::look(&self.cluster, &self.observer, mode).await {
+        let (mut report, stuck) = match looking::look(&self.cluster, &self.observer, mode).await {
             Ok(input) => (gate::evaluate(&input), gate::stuck(&input)),
             Err(error) => (gate::could_not_look(&error.to_string()), None),
+        };
+        for one in &mut report.conditions {
+            one.command = self.cluster.shown(&one.command);
         }
+        (report, stuck)
     }
 
     async fn send(&self, place: Place, trace: &str, probe: &Probe) -> SendOutcome {

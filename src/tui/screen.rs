@@ -341,7 +341,8 @@ impl<'a, S: Surface> Screen<'a, S> {
     }
 
     fn copy(&mut self, text: &str) {
-        let done = text.len() <= COPY_LIMIT && self.surface.copy(text);
+        let text = self.driver.pasteable(text);
+        let done = text.len() <= COPY_LIMIT && self.surface.copy(&text);
         self.app.flash = Some(if done {
             format!("copied: {text}")
         } else {

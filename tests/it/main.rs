@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod api_abuse;
+mod api_accept;
 mod api_discovery;
 mod api_errors;
 mod api_garbage;
+mod api_managed;
 mod api_objects;
 mod api_patches;
 mod api_replay;

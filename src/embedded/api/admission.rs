@@ -129,6 +129,30 @@ fn service_address(store: &Store, object: &mut Value) {
     object::default_field(spec, "clusterIPs", json!([address]));
 }
 
+/// What a Service was given, it keeps when its new spec does not speak of it.
+pub fn keep_allocated(kind: &Kind, old: &Value, new: &mut Value) {
+    if (kind.group, kind.plural) != ("", "services") {
+        return;
+    }
+    let Some(spec) = object::child(new, "spec") else {
+        return;
+    };
+    let outside = |kind: Option<&Value>| kind.and_then(Value::as_str) == Some("ExternalName");
+    if outside(spec.get("type")) || outside(old.pointer("/spec/type")) {
+        return;
+    }
+    let empty = |value: Option<&Value>| {
+        value.is_none_or(|value| value.is_null() || *value == "" || *value == json!([]))
+    };
+    for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if empty(spec.get(key))
+            && let Some(was) = old.pointer(&format!("/spec/{key}"))
+        {
+            spec.insert(key.to_owned(), was.clone());
+        }
+    }
+}
+
 /// Starts at a place that depends on the name, so that a rewound cluster gives the same addresses again.
 fn free_address(seed: &str, taken: &[&str]) -> String {
     let start = seed.bytes().fold(5381_u32, |hash, byte| {

@@ -10,6 +10,7 @@ use super::protobuf;
 use super::registry::{Kind, Storage};
 use super::request::content_type;
 use super::status::{Cause, Failure};
+use super::validation;
 
 /// Largest body, as kube-apiserver's limit for one request.
 pub const MAX_BODY: usize = 3 << 20;
@@ -36,10 +37,7 @@ pub fn parse(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Failure> {
         | "application/json-patch+json"
         | "application/merge-patch+json"
         | "application/strategic-merge-patch+json" => json(bytes),
-        "application/yaml"
-        | "application/x-yaml"
-        | "text/yaml"
-        | "application/apply-patch+yaml" => yaml(bytes),
+        "application/yaml" | "application/apply-patch+yaml" => yaml(bytes),
         "application/vnd.kubernetes.protobuf" => {
             protobuf::decode(bytes).map_err(|error| Failure::bad_request(error.to_string()))
         }
@@ -98,6 +96,12 @@ pub fn object(kind: &Kind, value: Value) -> Result<Value, Failure> {
     if !found.is_empty() && found != kind.kind {
         return Err(wrong_kind(kind, &found, &Value::Object(map)));
     }
+    if let Some(why) = map.get("metadata").and_then(no_metadata) {
+        let (name, version) = (kind.kind, kind.version);
+        return Err(Failure::bad_request(format!(
+            "{name} in version {version:?} cannot be handled as a {name}: json: cannot unmarshal {why} into Go struct field {name}.metadata of type v1.ObjectMeta"
+        )));
+    }
     let mut ordered = serde_json::Map::new();
     ordered.insert("apiVersion".to_owned(), Value::from(expected));
     ordered.insert("kind".to_owned(), Value::from(kind.kind));
@@ -105,6 +109,17 @@ pub fn object(kind: &Kind, value: Value) -> Result<Value, Failure> {
     map.shift_remove("kind");
     ordered.extend(map);
     Ok(Value::Object(ordered))
+}
+
+/// What stands where `metadata` should, in Go's word for it.
+fn no_metadata(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Null | Value::Object(_) => None,
+        Value::Bool(_) => Some("bool"),
+        Value::Number(_) => Some("number"),
+        Value::String(_) => Some("string"),
+        Value::Array(_) => Some("array"),
+    }
 }
 
 fn wrong_kind(kind: &Kind, found: &str, value: &Value) -> Failure {
@@ -140,20 +155,39 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
             "the object is nested deeper than {MAX_DEPTH} levels"
         ));
     }
-    let given = quantities(without_null_texts(value));
+    let (given, wrong) = quantities(without_null_texts(value));
+    if wrong && !kind.custom {
+        return Err(NO_QUANTITY.to_owned());
+    }
     let value = match kind.decode {
         Some(decode) => decode(given.clone()).map_err(|error| error.to_string())?,
         None => custom(kind, given.clone())?,
     };
     let unknown = unknown_fields(&given, &value);
+    let value = without_made_selector(kind, value, &given);
     let value = match kind.storage {
         Storage::Shared(_) => convert::to_storage(value),
         Storage::Own | Storage::Virtual => value,
     };
-    Ok(Typed {
-        value: without_empty_metadata(value),
-        unknown,
-    })
+    let mut value = without_empty_metadata(value);
+    if !kind.custom && kind.group != "discovery.k8s.io" {
+        drop_empty(&mut value);
+    }
+    Ok(Typed { value, unknown })
+}
+
+/// The typed struct of a workload makes an empty selector where there was none; the two are refused in different words.
+fn without_made_selector(kind: &Kind, mut value: Value, given: &Value) -> Value {
+    let named = given
+        .pointer("/spec/selector")
+        .is_some_and(Value::is_object);
+    if kind.group == "apps"
+        && !named
+        && let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.shift_remove("selector");
+    }
+    value
 }
 
 /// A `null` in a map of texts is an empty text, as Go's decoder has it.
@@ -233,6 +267,44 @@ fn custom(kind: &Kind, value: Value) -> Result<Value, String> {
     Ok(Value::Object(map))
 }
 
+/// Lists, and maps of texts, that Go's structs leave out when they are empty; some lists always stand there. A status is
+/// left as its writer wrote it.
+fn drop_empty(value: &mut Value) {
+    const KEPT: [&str; 4] = ["rules", "containers", "endpoints", "items"];
+    const MAPS: [&str; 7] = [
+        "data",
+        "binaryData",
+        "stringData",
+        "limits",
+        "requests",
+        "nodeSelector",
+        "matchLabels",
+    ];
+    let keeps = |key: &String, value: &mut Value| match value {
+        Value::Array(list) => !list.is_empty() || KEPT.contains(&key.as_str()),
+        Value::Object(map) => !map.is_empty() || !MAPS.contains(&key.as_str()),
+        _ => true,
+    };
+    let Some(map) = value.as_object_mut() else {
+        return;
+    };
+    map.retain(keeps);
+    let parts = map.iter_mut().filter(|(key, _)| *key != "status");
+    let mut pending: Vec<&mut Value> = parts.map(|(_, part)| part).collect();
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Array(items) => pending.extend(items.iter_mut()),
+            Value::Object(map) => {
+                map.retain(keeps);
+                // What is inside of fieldsV1 is a set of fields, not fields.
+                let inner = map.iter_mut().filter(|(key, _)| *key != "fieldsV1");
+                pending.extend(inner.map(|(_, value)| value));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Empty maps and lists of `metadata` are left out, as Go leaves them out.
 fn without_empty_metadata(mut value: Value) -> Value {
     for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
@@ -248,8 +320,12 @@ fn without_empty_metadata(mut value: Value) -> Value {
     value
 }
 
-/// Quantities may be written as numbers; the typed structs take only strings.
-fn quantities(mut value: Value) -> Value {
+const NO_QUANTITY: &str =
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+
+/// Quantities may be written as numbers; the typed structs take only strings. Answers also whether one is no quantity.
+fn quantities(mut value: Value) -> (Value, bool) {
+    let mut wrong = false;
     let mut pending: Vec<&mut Value> = vec![&mut value];
     while let Some(value) = pending.pop() {
         match value {
@@ -260,10 +336,8 @@ fn quantities(mut value: Value) -> Value {
                         (
                             "limits" | "requests" | "capacity" | "allocatable" | "hard" | "used",
                             Value::Object(amounts),
-                        ) => {
-                            amounts.values_mut().for_each(number_to_text);
-                        }
-                        ("sizeLimit" | "divisor", amount) => number_to_text(amount),
+                        ) => amounts.values_mut().for_each(|one| wrong |= !amount(one)),
+                        ("sizeLimit" | "divisor", one) => wrong |= !amount(one),
                         (_, other) => pending.push(other),
                     }
                 }
@@ -271,11 +345,15 @@ fn quantities(mut value: Value) -> Value {
             _ => {}
         }
     }
-    value
+    (value, wrong)
 }
 
-fn number_to_text(value: &mut Value) {
+/// Writes an amount as text; false if it is none.
+fn amount(value: &mut Value) -> bool {
     if let Value::Number(number) = value {
         *value = Value::from(number.to_string());
     }
+    value
+        .as_str()
+        .is_none_or(|text| validation::quantity(text).is_some())
 }

@@ -7,7 +7,7 @@ use super::registry::Kind;
 
 mod pod;
 
-use pod::pod_spec;
+use pod::{pod_spec, quality, requests};
 
 /// Fills the defaults of a built-in kind; custom kinds have none.
 pub fn apply(kind: &Kind, object: &mut Value) {
@@ -19,9 +19,15 @@ pub fn apply(kind: &Kind, object: &mut Value) {
         ("", "pods") => {
             if let Some(spec) = child(object, "spec") {
                 pod_spec(spec, "Always");
+                requests(spec);
                 default_field(spec, "enableServiceLinks", true);
             }
             status_phase(object, "Pending");
+            let spec = object.get("spec").and_then(Value::as_object);
+            let class = spec.map(quality).unwrap_or_default();
+            if let Some(status) = child(object, "status") {
+                default_field(status, "qosClass", class);
+            }
         }
         ("apps", "deployments") => deployment(object),
         ("apps", "replicasets") => replica_set(object),
@@ -97,6 +103,9 @@ fn service(object: &mut Value) {
         };
         default_field(port, "protocol", "TCP");
         let number = port.get("port").cloned().unwrap_or(Value::Null);
+        if matches!(port.get("targetPort"), Some(target) if *target == 0 || *target == "") {
+            port.shift_remove("targetPort");
+        }
         default_field(port, "targetPort", number);
     }
     if spec.get("type").and_then(Value::as_str) != Some("ExternalName") {

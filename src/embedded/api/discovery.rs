@@ -4,9 +4,9 @@ use axum::response::Response;
 use http::{HeaderMap, Method};
 use serde_json::{Map, Value, json};
 
+use super::accept::{Format, formats};
 use super::openapi;
 use super::registry::{self, Kind, Subresource};
-use super::request::{Format, formats};
 use super::status::{Failure, json_response, typed_response};
 
 /// The version that the server reports.

@@ -16,11 +16,12 @@ use hyper::upgrade::OnUpgrade;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::accept::formats;
 use super::attributes::{ResourceAttributes, User};
 use super::body;
 use super::registry::{Kind, Storage};
 use super::represent::Shape;
-use super::request::{Query, content_type, formats};
+use super::request::{Query, content_type};
 use super::server::ApiServer;
 use super::status::{Cause, Failure, json_response};
 use super::store::{Place, Stored, WriteError};
@@ -42,6 +43,9 @@ pub struct Call {
     /// Ends what outlives the request.
     pub stop: CancellationToken,
 }
+
+/// Longest name of a field manager (bytes).
+const MAX_MANAGER: usize = 128;
 
 /// The result of every handler.
 pub type Answer = Result<Response, Failure>;
@@ -104,18 +108,28 @@ impl Call {
     /// # Errors
     /// 422 for a value other than `All`.
     pub fn dry_run(&self) -> Result<bool, Failure> {
-        let mut dry = false;
-        for value in self.query.all("dryRun") {
-            match value {
-                "All" => dry = true,
-                "" => {}
-                other => return Err(bad_option("dryRun", other, &["All"])),
-            }
+        let given: Vec<&str> = self.query.all("dryRun").collect();
+        let given: Vec<&str> = given.into_iter().filter(|one| !one.is_empty()).collect();
+        if given.iter().all(|one| *one == "All") {
+            return Ok(!given.is_empty());
         }
-        Ok(dry)
+        let cause = Cause {
+            reason: "FieldValueNotSupported",
+            field: "dryRun".to_owned(),
+            message: format!(
+                "Unsupported value: {}: supported values: \"All\"",
+                Value::from(given)
+            ),
+        };
+        Err(Failure::invalid_as(
+            "meta.k8s.io",
+            self.options(),
+            "",
+            vec![cause],
+        ))
     }
 
-    /// Who owns what this request writes: the field manager, else the first word of the user agent.
+    /// Who owns what this request writes: the field manager, else the first word of the user agent, else the account.
     #[must_use]
     pub fn manager(&self) -> &str {
         let agent = self
@@ -125,10 +139,62 @@ impl Call {
         let first = agent
             .and_then(|agent| agent.split('/').next())
             .unwrap_or("");
+        let mut end = first.len().min(MAX_MANAGER);
+        while !first.is_char_boundary(end) {
+            end -= 1;
+        }
+        let first = &first[..end];
         match self.query.text("fieldManager") {
-            "" if first.is_empty() => "unknown",
+            // The program's own controllers send no agent; their account says who they are.
+            "" if first.is_empty() => self.user.name.rsplit(':').next().unwrap_or("unknown"),
             "" => first,
             manager => manager,
+        }
+    }
+
+    /// Refuses a field manager that no entry of `managedFields` could carry.
+    fn check_manager(&self) -> Result<(), Failure> {
+        let manager = self.query.text("fieldManager");
+        let strange = manager.chars().enumerate().find(|(_, c)| c.is_control());
+        let cause = match strange {
+            _ if manager.len() > MAX_MANAGER => Cause {
+                reason: "FieldValueTooLong",
+                field: "fieldManager".to_owned(),
+                message: format!("Too long: may not be more than {MAX_MANAGER} bytes"),
+            },
+            Some((at, c)) => {
+                let shown: String = manager
+                    .chars()
+                    .map(|c| match c {
+                        c if c.is_control() => format!("\\x{:02x}", u32::from(c)),
+                        c => c.to_string(),
+                    })
+                    .collect();
+                let code = u32::from(c);
+                let why = format!("invalid character U+{code:04X} (at position {at})");
+                Cause {
+                    reason: "FieldValueInvalid",
+                    field: "fieldManager".to_owned(),
+                    message: format!("Invalid value: \"{shown}\": {why}"),
+                }
+            }
+            None => return Ok(()),
+        };
+        Err(Failure::invalid_as(
+            "meta.k8s.io",
+            self.options(),
+            "",
+            vec![cause],
+        ))
+    }
+
+    /// The kind of the options that come with this request.
+    fn options(&self) -> &'static str {
+        match self.attributes.verb.as_str() {
+            "create" => "CreateOptions",
+            "update" => "UpdateOptions",
+            "delete" | "deletecollection" => "DeleteOptions",
+            _ => "PatchOptions",
         }
     }
 
@@ -186,12 +252,16 @@ impl Call {
                     .extend(texts);
                 Ok(None)
             }
-            other => Err(bad_option(
-                "fieldValidation",
-                other,
-                &["", "Ignore", "Strict", "Warn"],
-            )),
+            other => {
+                Err(self.bad_option("fieldValidation", other, &["", "Ignore", "Strict", "Warn"]))
+            }
         }
+    }
+
+    /// 422 for an option with an unknown value.
+    fn bad_option(&self, name: &str, value: &str, supported: &[&str]) -> Failure {
+        let cause = Cause::unsupported(name, value, supported);
+        Failure::invalid_as("meta.k8s.io", self.options(), "", vec![cause])
     }
 
     /// Notes a warning for the answer.
@@ -231,17 +301,6 @@ impl Call {
     }
 }
 
-/// 422 for a query or body option with an unknown value.
-#[must_use]
-pub fn bad_option(name: &str, value: &str, supported: &[&str]) -> Failure {
-    Failure::invalid_as(
-        "meta.k8s.io",
-        "PatchOptions",
-        "",
-        vec![Cause::unsupported(name, value, supported)],
-    )
-}
-
 /// Parses a stored object.
 ///
 /// # Errors
@@ -273,6 +332,7 @@ pub fn write_failure(kind: &Kind, name: &str, error: WriteError) -> Failure {
 /// # Errors
 /// The Status to answer.
 pub async fn handle(call: Call) -> Answer {
+    call.check_manager()?;
     let response = if call.attributes.subresource.is_empty() {
         main_url(&call)
     } else {

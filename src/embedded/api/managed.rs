@@ -1,7 +1,9 @@
-//! Who owns which fields: `metadata.managedFields`, kept for objects that were ever applied server-side.
+//! Who owns which fields: `metadata.managedFields`.
 //!
-//! From above: [`apply`] merges a configuration into an object, [`track`] notes what another kind of write changed.
+//! From above: [`apply`] merges a configuration into an object, [`created`] and [`track`] note what another kind of
+//! write made or changed.
 
+mod blank;
 mod entries;
 mod merge;
 mod schema;
@@ -93,7 +95,25 @@ pub fn apply(
     let gone = before.minus(&entries.owned());
     let mut result = merge::remove(merged, &gone, &entries.owned(), schema);
     entries.write(&mut result);
+    if writer.manager == "kubectl" && writer.subresource.is_empty() {
+        keep_last_applied(&mut result, configuration);
+    }
     Ok(result)
+}
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Where a client-side apply left its annotation, a server-side one of kubectl keeps it true.
+fn keep_last_applied(object: &mut Value, configuration: &Value) {
+    let annotations = object.pointer_mut("/metadata/annotations");
+    let Some(text) = annotations.and_then(|all| all.get_mut(LAST_APPLIED)) else {
+        return;
+    };
+    let mut applied = configuration.clone();
+    if let Some(Value::Object(annotations)) = applied.pointer_mut("/metadata/annotations") {
+        annotations.shift_remove(LAST_APPLIED);
+    }
+    *text = json!(format!("{}\n", object::sorted(applied)));
 }
 
 /// The fields in the annotation of a client-side apply.
@@ -129,10 +149,24 @@ fn known(kind: &Kind, live: &Value, schema: schema::Schema) -> Entries {
         return entries;
     }
     let mut entries = Entries::default();
-    if let Ok(set) = FieldSet::describe(&ownable(live), schema) {
+    if let Ok(set) = FieldSet::whole(&ownable(live), schema) {
         entries.add_update("before-first-apply", &kind.api_version(), "", &set);
     }
     entries
+}
+
+/// Notes who made an object. `authored` is the object before the server decided anything but defaults about it.
+pub fn created(kind: &Kind, authored: &Value, object: &mut Value, writer: Writer<'_>) {
+    let schema = schema::Schema::of(kind);
+    let mut authored = ownable(authored);
+    if kind.status {
+        object::set_field(&mut authored, "status", None);
+    }
+    let present = FieldSet::whole(&authored, schema).unwrap_or_default();
+    let set = FieldSet::difference(&blank::of(kind), &authored, schema).both(&present);
+    let mut entries = Entries::default();
+    entries.add_update(writer.manager, &kind.api_version(), "", &set);
+    entries.write(object);
 }
 
 /// Notes what an update changed, if the object has owners at all. `new` may bring `managedFields` of its own; an empty
@@ -157,7 +191,8 @@ pub fn track(kind: &Kind, old: &Value, new: &mut Value, writer: Writer<'_>) {
     let changed = FieldSet::difference(&ownable(old), &ownable(new), schema);
     if !changed.is_empty() {
         entries.take_away(writer, Operation::Update, &changed);
-        let present = FieldSet::describe(&ownable(new), schema).unwrap_or_default();
+        let present = FieldSet::whole(&ownable(new), schema).unwrap_or_default();
+        entries.forget(&changed.minus(&present));
         let kept = changed.both(&present);
         entries.add_update(
             writer.manager,

@@ -2,6 +2,7 @@
 //!
 //! From above: [`ApiServer::open`], then [`ApiServer::client`] in process or [`ApiServer::router`] for a listener.
 
+mod accept;
 mod admission;
 pub mod attributes;
 pub mod authn;
@@ -38,6 +39,7 @@ pub mod tls;
 mod token;
 mod validation;
 mod watch;
+mod yaml;
 
 pub use history::Limits;
 pub use server::{ApiServer, Options};

@@ -105,9 +105,10 @@ pub fn child<'a>(parent: &'a mut Value, key: &str) -> Option<&'a mut Map<String,
     entry.as_object_mut()
 }
 
-/// Inserts a default where the field is absent or null.
+/// Inserts a default where the field is absent, null or an empty text, which is the same in Go.
 pub fn default_field(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
-    if map.get(key).is_none_or(Value::is_null) {
+    let unset = |value: &Value| value.is_null() || value == "";
+    if map.get(key).is_none_or(unset) {
         map.insert(key.to_owned(), value.into());
     }
 }
@@ -122,6 +123,22 @@ pub fn now() -> String {
 #[must_use]
 pub fn format_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The same value with the keys of all its maps in order, as Go writes maps. The value must not be nested deeper than
+/// what the API takes in.
+#[must_use]
+pub fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut pairs: Vec<(String, Value)> = map.into_iter().collect();
+            pairs.sort_by(|one, other| one.0.cmp(&other.0));
+            let pairs = pairs.into_iter().map(|(key, value)| (key, sorted(value)));
+            Value::Object(pairs.collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(sorted).collect()),
+        other => other,
+    }
 }
 
 /// Nesting depth, counted without recursion and no further than `limit + 1`.

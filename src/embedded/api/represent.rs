@@ -3,10 +3,10 @@
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
 
+use super::accept::Format;
 use super::convert;
 use super::history::event_line;
 use super::registry::{Kind, Storage};
-use super::request::Format;
 use super::store::Stored;
 use super::table::{self, Include};
 

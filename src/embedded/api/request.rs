@@ -177,73 +177,6 @@ fn place(rest: &[&str]) -> Option<ResourceAttributes> {
     })
 }
 
-/// How an answer shall look, from the Accept header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    Json,
-    /// `as=Table`, with the version of meta.k8s.io asked for.
-    Table(&'static str),
-    /// `as=PartialObjectMetadata` (or its list).
-    Metadata(&'static str),
-    /// Aggregated discovery, `v2` or `v2beta1`.
-    Discovery(&'static str),
-}
-
-/// All representations that the client takes and we have, best first; JSON when it names none.
-#[must_use]
-pub fn formats(headers: &HeaderMap) -> Vec<Format> {
-    let accepts = headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    let mut found: Vec<Format> = accepts
-        .flat_map(|value| value.split(','))
-        .filter_map(format)
-        .collect();
-    if found.is_empty() {
-        found.push(Format::Json);
-    }
-    found
-}
-
-fn format(item: &str) -> Option<Format> {
-    let mut parts = item.split(';').map(str::trim);
-    let media = parts.next()?;
-    if !matches!(media, "application/json" | "*/*" | "application/*") {
-        return None;
-    }
-    let mut shape = "";
-    let mut group = "";
-    let mut version = "";
-    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-        match key {
-            "as" => shape = value,
-            "g" => group = value,
-            "v" => version = value,
-            _ => {}
-        }
-    }
-    let meta = if version == "v1beta1" {
-        "v1beta1"
-    } else {
-        "v1"
-    };
-    match (shape, group) {
-        ("", _) => Some(Format::Json),
-        ("Table", "meta.k8s.io") => Some(Format::Table(meta)),
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io") => {
-            Some(Format::Metadata(meta))
-        }
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io") if version == "v2" => {
-            Some(Format::Discovery("v2"))
-        }
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io") if version == "v2beta1" => {
-            Some(Format::Discovery("v2beta1"))
-        }
-        _ => None,
-    }
-}
-
 /// The media type of a body without its parameters, in lower case.
 #[must_use]
 pub fn content_type(headers: &HeaderMap) -> String {
@@ -370,16 +303,5 @@ mod tests {
         assert_eq!(query.get("a"), Some("b c d"));
         assert!(query.flag("flag"));
         assert_eq!(query.get("%zz"), Some("1"));
-    }
-
-    #[test]
-    fn kubectl_asks_for_tables() {
-        let mut headers = HeaderMap::new();
-        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        headers.insert(header::ACCEPT, accept.parse().expect("header"));
-        assert_eq!(
-            formats(&headers),
-            [Format::Table("v1"), Format::Table("v1beta1"), Format::Json]
-        );
     }
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::accept::{self, Asked};
 use super::attributes::{Attributes, ResourceAttributes, User};
 use super::authn::{self, Authenticator};
 use super::body::{self, MAX_BODY};
@@ -343,17 +344,22 @@ fn random(length: usize) -> Vec<u8> {
 
 async fn serve(State(api): State<Arc<ApiServer>>, request: Request) -> Response {
     let head = *request.method() == Method::HEAD;
+    let yaml = accept::wants_yaml(request.headers());
     let (parts, body) = request.into_parts();
     let mut body = Some(body);
     let answer = answer(api, parts, &mut body).await;
     if let Some(unread) = body {
         drain(unread).await;
     }
-    match answer {
+    let response = match answer {
         Ok(response) if head => response.map(|_| Body::empty()),
         Ok(response) => response,
         Err(failure) => failure.into_response(),
+    };
+    if yaml {
+        return accept::into_yaml(response).await;
     }
+    response
 }
 
 /// Reads what a client still sends to a request that is answered already: a connection that is closed under its hands
@@ -376,6 +382,12 @@ async fn answer(
     let attributes = match info.attributes {
         Attributes::Resource(attributes) => attributes,
         Attributes::NonResource { .. } => {
+            if matches!(
+                info.path.split('/').nth(1),
+                Some("api" | "apis" | "version")
+            ) {
+                accept::check(&parts.headers, Asked::Discovery)?;
+            }
             return discovery::answer(&parts.method, &info.path, &parts.headers);
         }
     };
@@ -383,6 +395,15 @@ async fn answer(
         .ok_or(Failure::PageNotFound)?;
     if !kind.namespaced && !attributes.namespace.is_empty() && kind.plural != "namespaces" {
         return Err(Failure::PageNotFound);
+    }
+    // A log is text, and a stream of another protocol is nothing that this header speaks of.
+    if !matches!(
+        attributes.subresource.as_str(),
+        "log" | "exec" | "attach" | "portforward"
+    ) {
+        let watch = attributes.verb == "watch";
+        let asked = if watch { Asked::Watch } else { Asked::Objects };
+        accept::check(&parts.headers, asked)?;
     }
     let body = body.take().unwrap_or_default();
     let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY));

@@ -235,6 +235,12 @@ impl Failure {
         Failure::status(413, "RequestEntityTooLarge", message, None)
     }
 
+    /// 406 with what there is.
+    #[must_use]
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Failure::status(406, "NotAcceptable", message, None)
+    }
+
     /// 415 with what would be accepted.
     #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {

@@ -2,17 +2,23 @@
 //!
 //! Each check answers `None` for good input, or why it is bad.
 
+mod containers;
 mod data;
 mod metadata;
 mod objects;
+mod parts;
+mod pods;
+mod probes;
 mod rbac;
+mod services;
+mod volumes;
 
 pub use metadata::{check_metadata, check_update};
 pub use objects::{check_change, check_object};
+pub use parts::quantity;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
@@ -27,7 +33,7 @@ fn ends(text: &str, good: impl Fn(u8) -> bool) -> bool {
 }
 
 fn too_long(text: &str, limit: usize) -> Option<String> {
-    (text.len() > limit).then(|| format!("must be no more than {limit} bytes"))
+    (text.len() > limit).then(|| format!("must be no more than {limit} characters"))
 }
 
 /// RFC 1123 subdomain, at most 253 bytes: most object names.
@@ -43,14 +49,16 @@ pub fn label(text: &str) -> Option<String> {
     too_long(text, 63).or_else(|| (!lower_label(text)).then(|| LABEL.to_owned()))
 }
 
-/// RFC 1035 label, at most 63 bytes: services.
+/// As [`label`], for names that become labels of DNS names.
 #[must_use]
-pub fn label_1035(text: &str) -> Option<String> {
-    let starts = text
-        .bytes()
-        .next()
-        .is_some_and(|byte| byte.is_ascii_lowercase());
-    too_long(text, 63).or_else(|| (!starts || !lower_label(text)).then(|| LABEL_1035.to_owned()))
+pub fn dns_label(text: &str) -> Option<String> {
+    if text.len() > 63 {
+        return Some("must be no more than 63 characters".to_owned());
+    }
+    if text.contains('.') {
+        return Some("must not contain dots".to_owned());
+    }
+    label(text)
 }
 
 /// A name that may stand as one segment of a path: RBAC objects.
@@ -83,7 +91,7 @@ pub fn qualified_name(text: &str) -> Option<String> {
         return Some("name part must be non-empty".to_owned());
     }
     if name.len() > 63 {
-        return Some("name part must be no more than 63 bytes".to_owned());
+        return Some("name part must be no more than 63 characters".to_owned());
     }
     (!word(name)).then(|| QUALIFIED.to_owned())
 }
@@ -116,8 +124,8 @@ mod tests {
             assert!(subdomain(bad).is_some(), "{bad}");
         }
         assert!(label("a.b").is_some());
-        assert!(label_1035("1a").is_some());
-        assert_eq!(label_1035("a1"), None);
+        assert_eq!(dns_label("1a"), None);
+        assert_eq!(dns_label("a.b").as_deref(), Some("must not contain dots"));
         assert_eq!(path_segment("system:basic-user"), None);
         assert!(path_segment("a/b").is_some());
     }

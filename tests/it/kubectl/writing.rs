@@ -24,6 +24,7 @@ spec:
 pub fn all(k: &mut Kubectl) {
     applies(k);
     applies_server_side(k);
+    owns_what_it_writes(k);
     migrates_to_server_side(k);
     creates(k);
     edits_and_replaces(k);
@@ -136,6 +137,31 @@ fn applies_server_side(k: &mut Kubectl) {
         "serverside-applied",
     );
     k.ok("delete cm/ssa sensor/ssa", "deleted");
+}
+
+/// Plain creates and edits own what they write, and a server-side apply of somebody else meets them.
+fn owns_what_it_writes(k: &mut Kubectl) {
+    let map = |value: &str| {
+        MAP.replace("name: cm", "name: mine")
+            .replace("first", value)
+    };
+    k.feeds("create -f -", &map("one"), "configmap/mine created");
+    k.ok(
+        "get cm mine -o yaml --show-managed-fields",
+        "manager: kubectl-create|operation: Update|f:data:|f:a: {}",
+    );
+    k.feeds_in_vain(
+        "apply --server-side --field-manager=other -f -",
+        &map("two"),
+        "Apply failed with 1 conflict: conflict with \"kubectl-create\" using v1: .data.a|Please review the fields above",
+    );
+    k.ok("label cm mine x=y", "labeled");
+    k.ok(
+        "get cm mine -o yaml --show-managed-fields",
+        "manager: kubectl-create|manager: kubectl-label|f:x: {}",
+    );
+    k.says("get cm mine -o jsonpath={.data.a}", "one");
+    k.ok("delete cm mine", "deleted");
 }
 
 /// From client-side to server-side apply: what the client applied before becomes its own there.

@@ -30,14 +30,14 @@ struct Wanted {
 /// The user that a request acts as: the one its `Impersonate-*` headers name, or `user` itself without such headers.
 ///
 /// # Errors
-/// The Status to answer: 403 when `user` may not impersonate, 500 (as upstream) for a group, uid or extra without a user.
+/// The Status to answer: 403 when `user` may not impersonate, 400 (as upstream) for a group, uid or extra without a user.
 pub fn impersonate(user: User, headers: &HeaderMap, policy: &Policy) -> Result<User, Box<Status>> {
     let wanted = Wanted::read(headers)?;
     if wanted.user.is_empty() {
         return if wanted.is_empty() {
             Ok(user)
         } else {
-            Err(without_user())
+            Err(without_user(wanted))
         };
     }
     for attributes in wanted.rights() {
@@ -50,8 +50,33 @@ pub fn impersonate(user: User, headers: &HeaderMap, policy: &Policy) -> Result<U
     Ok(wanted.into_user())
 }
 
-fn without_user() -> Box<Status> {
-    internal_error("impersonating a group, uid or extra needs the header Impersonate-User as well")
+/// Upstream prints the user as Go prints a struct.
+fn without_user(wanted: Wanted) -> Box<Status> {
+    let list = |all: &[String]| {
+        let quoted: Vec<String> = all.iter().map(|one| format!("{one:?}")).collect();
+        format!("[]string{{{}}}", quoted.join(", "))
+    };
+    let groups = if wanted.groups.is_empty() {
+        "[]string(nil)".to_owned()
+    } else {
+        list(&wanted.groups)
+    };
+    let user = wanted.into_user();
+    let extra: Vec<String> = user
+        .extra
+        .iter()
+        .map(|(key, values)| format!("{key:?}:{}", list(values)))
+        .collect();
+    let extra = if extra.is_empty() {
+        "map[string][]string(nil)".to_owned()
+    } else {
+        format!("map[string][]string{{{}}}", extra.join(", "))
+    };
+    let message = format!(
+        "requested &user.DefaultInfo{{Name:\"\", UID:{:?}, Groups:{groups}, Extra:{extra}}} without impersonating a user name",
+        user.uid
+    );
+    Box::new(Status::failure(&message, "BadRequest").with_code(400))
 }
 
 fn internal_error(message: &str) -> Box<Status> {

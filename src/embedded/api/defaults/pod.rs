@@ -89,6 +89,49 @@ fn container(item: &mut Map<String, Value>) {
     }
 }
 
+/// A pod asks for what it is limited to where it does not say what it asks for; a template stays as it is written.
+pub(super) fn requests(spec: &mut Map<String, Value>) {
+    for list in ["containers", "initContainers"] {
+        let items = spec.get_mut(list).and_then(Value::as_array_mut);
+        for item in items.into_iter().flatten() {
+            let Some(resources) = item.get_mut("resources").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            let Some(Value::Object(limits)) = resources.get("limits").cloned() else {
+                continue;
+            };
+            default_field(resources, "requests", json!({}));
+            if let Some(requests) = resources.get_mut("requests").and_then(Value::as_object_mut) {
+                for (name, amount) in limits {
+                    default_field(requests, &name, amount);
+                }
+            }
+        }
+    }
+}
+
+/// The quality of service of a pod (`GetPodQOS`): by what its containers ask for and are limited to.
+pub(super) fn quality(spec: &Map<String, Value>) -> &'static str {
+    let lists = ["containers", "initContainers"].into_iter();
+    let containers = lists
+        .filter_map(|list| spec.get(list).and_then(Value::as_array))
+        .flatten();
+    let (mut any, mut all) = (false, true);
+    for container in containers {
+        for name in ["cpu", "memory"] {
+            let amount = |kind: &str| container.pointer(&format!("/resources/{kind}/{name}"));
+            let (limit, request) = (amount("limits"), amount("requests"));
+            any |= limit.is_some() || request.is_some();
+            all &= limit.is_some() && (request.is_none() || request == limit);
+        }
+    }
+    match (any, all) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
 fn default_probe(probe: &mut Map<String, Value>) {
     for (key, value) in [
         ("timeoutSeconds", 1),

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::update::writer;
 use super::{Answer, Call, write_failure};
 use crate::embedded::api::admission;
+use crate::embedded::api::defaults;
+use crate::embedded::api::managed;
 use crate::embedded::api::object;
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::status::Failure;
@@ -44,8 +47,13 @@ pub(super) fn create_applied(
         return Err(Failure::status(500, "", message, None));
     }
     let mut value = prepare(call.kind, call.typed(value)?);
-    if let Some(owners) = owners {
-        object::set_meta(&mut value, "managedFields", owners);
+    match owners {
+        Some(owners) => object::set_meta(&mut value, "managedFields", owners),
+        None => {
+            let kind = call.kind.stored_as();
+            let authored = authored(kind, &value);
+            managed::created(kind, &authored, &mut value, writer(call));
+        }
     }
     warn_of_inert(call, &value);
     let checked = |object: &Value| {
@@ -59,6 +67,25 @@ pub(super) fn create_applied(
         }
         Created::Dry(value) => Ok(call.answer_value(201, value)),
     }
+}
+
+/// A new object with its defaults, but without what the server decides itself.
+fn authored(kind: &Kind, value: &Value) -> Value {
+    let mut authored = value.clone();
+    defaults::apply(kind, &mut authored);
+    let decided: &[&str] = match (kind.group, kind.plural) {
+        ("", "services") => &["ipFamilies", "ipFamilyPolicy"],
+        ("", "namespaces") => &["finalizers"],
+        _ => &[],
+    };
+    for key in decided {
+        if value.pointer(&format!("/spec/{key}")).is_none()
+            && let Some(spec) = object::child(&mut authored, "spec")
+        {
+            spec.shift_remove(*key);
+        }
+    }
+    authored
 }
 
 /// Kinds that are only stored: on a real cluster something would act on them.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::delete::finish;
 use super::{Answer, Call, create, value_of, write_failure};
+use crate::embedded::api::admission;
 use crate::embedded::api::attributes::{Attributes, ResourceAttributes};
 use crate::embedded::api::body;
 use crate::embedded::api::convert;
@@ -214,6 +215,7 @@ fn check_uid(kind: &Kind, name: &str, old: &Value, new: &Value) -> Result<(), Fa
 fn settle(kind: &Kind, old: &Value, mut new: Value, part: Part) -> Value {
     match part {
         Part::Main => {
+            admission::keep_allocated(kind, old, &mut new);
             defaults::apply(kind, &mut new);
             if kind.status {
                 object::set_field(&mut new, "status", old.get("status").cloned());
@@ -234,6 +236,11 @@ fn settle(kind: &Kind, old: &Value, mut new: Value, part: Part) -> Value {
 fn status_of(kind: &Kind, old: &Value, new: Value) -> Value {
     let mut result = old.clone();
     object::set_field(&mut result, "status", new.get("status").cloned());
+    if let Some(class) = old.pointer("/status/qosClass")
+        && let Some(status) = object::child(&mut result, "status")
+    {
+        object::default_field(status, "qosClass", class.clone());
+    }
     if let Some(owners) = new.pointer("/metadata/managedFields") {
         object::set_meta(&mut result, "managedFields", owners.clone());
     }
@@ -342,6 +349,7 @@ fn patched(
         PatchType::Json => patch::json(shown, patch)?,
         PatchType::Strategic => patch::strategic_merge(shown, patch)?,
         PatchType::Apply => {
+            check_declared(call, patch)?;
             let force = call.query.flag("force");
             managed::apply(call.kind, Some(&shown), patch, writer(call), force)?
         }
@@ -402,6 +410,30 @@ fn check_apply(call: &Call, patch: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An apply names only fields that the kind has.
+fn check_declared(call: &Call, patch: &Value) -> Result<(), Failure> {
+    let unknown = match body::normalize(call.kind, patch.clone()) {
+        Ok(typed) => typed.unknown,
+        // What is wrong with the values is said where the whole object is read.
+        Err(_) => return Ok(()),
+    };
+    let lines: Vec<String> = unknown
+        .iter()
+        .map(|path| format!(".{path}: field not declared in schema"))
+        .collect();
+    let text = match lines.as_slice() {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        several => format!("errors:\n  {}", several.join("\n  ")),
+    };
+    let (group, version, kind) = (call.kind.group, call.kind.version, call.kind.kind);
+    let (namespace, name) = (object::namespace(patch), object::name(patch));
+    let message = format!(
+        "failed to create typed patch object ({namespace}/{name}; {group}/{version}, Kind={kind}): {text}"
+    );
+    Err(Failure::status(500, "", message, None))
+}
+
 /// An apply of an object that is not there creates it, for those who may create.
 fn apply_new(call: &Call, patch: Value, dry: bool) -> Answer {
     let attributes = ResourceAttributes {
@@ -415,6 +447,7 @@ fn apply_new(call: &Call, patch: Value, dry: bool) -> Answer {
         object::set_meta(&mut value, "name", call.attributes.name.as_str());
     }
     check_identity(call, &value)?;
+    check_declared(call, &value)?;
     let owned = managed::apply(call.kind, None, &value, writer(call), false)?;
     let owners = owned.pointer("/metadata/managedFields").cloned();
     create::create_applied(call, value, owners, dry)

@@ -97,9 +97,6 @@ impl Entry {
         }
         if self.operation == Operation::Update {
             words = format!("{words} using {}", self.api_version);
-            if !self.time.is_empty() {
-                words = format!("{words} at {}", self.time);
-            }
         }
         words
     }
@@ -114,13 +111,20 @@ impl Entries {
         )
     }
 
+    /// Applies first, then by age and name, as kube-apiserver sorts them.
     pub(super) fn write(&self, object: &mut Value) {
-        let list: Vec<Value> = self
-            .0
-            .iter()
-            .filter(|entry| !entry.set.is_empty())
-            .map(Entry::to_json)
-            .collect();
+        let mut entries: Vec<&Entry> = self.0.iter().filter(|one| !one.set.is_empty()).collect();
+        entries.sort_by_key(|one| {
+            let update = one.operation == Operation::Update;
+            (
+                update,
+                &one.time,
+                &one.manager,
+                &one.api_version,
+                &one.subresource,
+            )
+        });
+        let list: Vec<Value> = entries.into_iter().map(Entry::to_json).collect();
         if list.is_empty() {
             object::remove_meta(object, "managedFields");
         } else {
@@ -171,6 +175,14 @@ impl Entries {
             .filter(|entry| !entry.is(writer, operation))
         {
             entry.set = entry.set.minus(changed);
+        }
+        self.0.retain(|entry| !entry.set.is_empty());
+    }
+
+    /// Ends everybody's ownership of fields that are gone.
+    pub(super) fn forget(&mut self, gone: &FieldSet) {
+        for entry in &mut self.0 {
+            entry.set = entry.set.minus(gone);
         }
         self.0.retain(|entry| !entry.set.is_empty());
     }
@@ -234,19 +246,12 @@ impl Entries {
     }
 
     fn join_oldest(&mut self) {
-        let updates = self
-            .0
-            .iter()
-            .filter(|entry| entry.operation == Operation::Update)
-            .count();
-        if updates <= MAX_UPDATES {
+        let updates = |entry: &&Entry| entry.operation == Operation::Update;
+        if self.0.iter().filter(updates).count() <= MAX_UPDATES {
             return;
         }
-        let Some(oldest) = self
-            .0
-            .iter()
-            .position(|entry| entry.operation == Operation::Update)
-        else {
+        self.0.sort_by(|one, other| one.time.cmp(&other.time));
+        let Some(oldest) = self.0.iter().position(|entry| updates(&entry)) else {
             return;
         };
         let first = self.0.remove(oldest);

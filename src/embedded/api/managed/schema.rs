@@ -47,7 +47,7 @@ impl Schema {
     pub(super) fn of(kind: &Kind) -> Self {
         let rules = match kind.kind {
             _ if !kind.custom => Rules::BuiltIn,
-            "EventBus" | "EventSource" | "Sensor" => Rules::Free,
+            "EventBus" | "EventSource" | "Sensor" | "WorkflowTaskResult" => Rules::Free,
             _ => Rules::Whole,
         };
         Schema {
@@ -94,19 +94,22 @@ impl Schema {
         }
     }
 
-    /// The rules for an element of this list.
+    /// The rules for an element of this list; an owner reference is one value.
     pub(super) fn item(self) -> Self {
+        let whole = self.shape == OWNERS;
         Schema {
-            shape: Shape::Map,
+            shape: if whole { Shape::Atomic } else { Shape::Map },
             depth: self.depth + 1,
             ..self
         }
     }
 }
 
+const OWNERS: Shape = Shape::Keyed(&["uid"]);
+
 fn metadata_shape(name: &str) -> Shape {
     match name {
-        "ownerReferences" => Shape::Keyed(&["uid"]),
+        "ownerReferences" => OWNERS,
         "finalizers" => Shape::Set,
         _ => Shape::Map,
     }
@@ -125,12 +128,14 @@ fn built_in(name: &str, parent: Parent) -> Shape {
         | "resourceClaims" => Shape::Keyed(&["name"]),
         "secrets" if parent == Parent::Root => Shape::Keyed(&["name"]),
         "ports" if parent == Parent::Container => Shape::Keyed(&["containerPort", "protocol"]),
+        "ports" if parent == Parent::Root => Shape::Map,
         "ports" => Shape::Keyed(&["port", "protocol"]),
+        "podCIDRs" => Shape::Set,
         "volumeMounts" => Shape::Keyed(&["mountPath"]),
         "volumeDevices" => Shape::Keyed(&["devicePath"]),
         "hostAliases" | "podIPs" | "hostIPs" => Shape::Keyed(&["ip"]),
         "topologySpreadConstraints" => Shape::Keyed(&["topologyKey", "whenUnsatisfiable"]),
-        "conditions" => Shape::Keyed(&["type"]),
+        "conditions" | "addresses" => Shape::Keyed(&["type"]),
         "selector" | "labelSelector" | "nodeSelector" | "roleRef" | "fieldRef"
         | "resourceFieldRef" | "secretKeyRef" | "configMapKeyRef" | "involvedObject" => {
             Shape::Atomic

@@ -53,23 +53,38 @@ impl FieldSet {
         !self.member && self.children.values().all(FieldSet::is_empty)
     }
 
-    /// The fields that a value has.
+    /// The fields that a configuration names: its values, and the elements of its lists.
     ///
     /// # Errors
     /// A list element lacks its key.
     pub(super) fn describe(value: &Value, schema: Schema) -> Result<Self, String> {
         let mut set = FieldSet::default();
-        describe_into(value, schema, &mut set)?;
-        // The object as a whole is nobody's field.
-        set.member = false;
-        Ok(set)
+        describe_into(value, schema, &mut set, Maps::Pass)?;
+        Ok(set.of_object())
+    }
+
+    /// Every field of a value, its maps and lists themselves among them.
+    ///
+    /// # Errors
+    /// A list element lacks its key.
+    pub(super) fn whole(value: &Value, schema: Schema) -> Result<Self, String> {
+        let mut set = FieldSet::default();
+        describe_into(value, schema, &mut set, Maps::Belong)?;
+        Ok(set.of_object())
     }
 
     /// The fields that differ between two values, or are in one of them alone.
     pub(super) fn difference(old: &Value, new: &Value, schema: Schema) -> Self {
-        let mut set = compare(Some(old), Some(new), schema);
-        set.member = false;
-        set
+        compare(Some(old), Some(new), schema).of_object()
+    }
+
+    /// The object as a whole and its metadata are nobody's field.
+    fn of_object(mut self) -> Self {
+        self.member = false;
+        if let Some(metadata) = self.children.get_mut("f:metadata") {
+            metadata.member = false;
+        }
+        self
     }
 
     pub(super) fn union(&mut self, other: &FieldSet) {
@@ -112,10 +127,10 @@ impl FieldSet {
         found
     }
 
+    /// The members of one level before anything deeper.
     fn collect(&self, path: &mut String, found: &mut Vec<String>) {
-        if self.member {
-            found.push(path.clone());
-        }
+        let members = self.children.iter().filter(|(_, child)| child.member);
+        found.extend(members.map(|(key, _)| format!("{path}{}", shown(key))));
         for (key, child) in &self.children {
             let length = path.len();
             path.push_str(&shown(key));
@@ -123,6 +138,13 @@ impl FieldSet {
             path.truncate(length);
         }
     }
+}
+
+/// Whether the place of a map or list is a field of its own, beside what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Maps {
+    Belong,
+    Pass,
 }
 
 fn shown(element: &str) -> String {
@@ -142,19 +164,24 @@ fn shown(element: &str) -> String {
     }
 }
 
-fn describe_into(value: &Value, schema: Schema, set: &mut FieldSet) -> Result<(), String> {
+fn describe_into(
+    value: &Value,
+    schema: Schema,
+    set: &mut FieldSet,
+    maps: Maps,
+) -> Result<(), String> {
     match (schema.shape(), value) {
         (Shape::Map, Value::Object(map)) if !map.is_empty() => {
             for (key, value) in map {
                 let child = set.children.entry(format!("f:{key}")).or_default();
-                describe_into(value, schema.field(key), child)?;
+                describe_into(value, schema.field(key), child, maps)?;
             }
         }
         (Shape::Keyed(keys), Value::Array(items)) if !items.is_empty() => {
             for item in items {
                 let element = key_element(keys, item).ok_or_else(|| missing_key(keys))?;
                 let child = set.children.entry(element).or_default();
-                describe_into(item, schema.item(), child)?;
+                describe_into(item, schema.item(), child, maps)?;
                 child.member = true;
             }
         }
@@ -165,6 +192,7 @@ fn describe_into(value: &Value, schema: Schema, set: &mut FieldSet) -> Result<()
         }
         _ => set.member = true,
     }
+    set.member |= maps == Maps::Belong;
     Ok(())
 }
 
@@ -224,14 +252,35 @@ fn compare(old: Option<&Value>, new: Option<&Value>, schema: Schema) -> FieldSet
             let lone = lone.chain(new.keys().filter(|name| !old.contains_key(*name)));
             gather(lone.map(|name| (name.clone(), FieldSet::leaf())))
         }
-        (_, Some(one), None) | (_, None, Some(one)) => {
-            let mut set = FieldSet::default();
-            if describe_into(one, schema, &mut set).is_err() {
-                set.member = true;
-            }
+        (_, Some(one), None) | (_, None, Some(one)) => all_of(one, schema),
+        // The place was there already, and empty.
+        (Shape::Map | Shape::Keyed(_) | Shape::Set, Some(Value::Null), Some(one)) => FieldSet {
+            member: !is_filled(one),
+            ..all_of(one, schema)
+        },
+        (_, Some(old), Some(new)) if is_filled(old) || is_filled(new) => {
+            let mut set = all_of(old, schema);
+            set.union(&all_of(new, schema));
             set
         }
         _ => FieldSet::leaf(),
+    }
+}
+
+fn is_filled(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        _ => false,
+    }
+}
+
+/// Everything in a value; as one where its lists are not what they should be.
+fn all_of(value: &Value, schema: Schema) -> FieldSet {
+    let mut set = FieldSet::default();
+    match describe_into(value, schema, &mut set, Maps::Belong) {
+        Ok(()) => set,
+        Err(_) => FieldSet::leaf(),
     }
 }
 

@@ -72,7 +72,10 @@ fn an_update_takes_over_what_it_changes() {
         .as_str()
         .expect("text")
         .to_owned();
-    assert!(message.contains("\"editor\" using v1 at "), "{message}");
+    assert!(
+        message.ends_with("\"editor\" using v1: .data.k"),
+        "{message}"
+    );
     let fewer = apply(
         maps(),
         Some(&updated),
@@ -85,7 +88,7 @@ fn an_update_takes_over_what_it_changes() {
 }
 
 #[test]
-fn objects_that_were_never_applied_have_no_owners() {
+fn objects_without_owners_get_none_by_an_update() {
     let live = map(json!({"k": "1"}));
     let mut updated = map(json!({"k": "2"}));
     track(maps(), &live, &mut updated, by("editor"));

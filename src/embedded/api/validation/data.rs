@@ -16,7 +16,7 @@ const MODES: [&str; 4] = [
 const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
 /// Why a key cannot be one (`IsConfigMapKey`): it becomes the name of a file.
-fn wrong_key(key: &str) -> Option<&'static str> {
+pub(super) fn wrong_key(key: &str) -> Option<&'static str> {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     match key {
         "." => Some("must not be '.'"),
@@ -108,6 +108,31 @@ pub(super) fn check_claim(object: &Value, causes: &mut Vec<Cause>) {
             ));
         }
         Some(_) => {}
+    }
+}
+
+/// A claim stays as it was made; what the binding fills in may be filled in.
+pub(super) fn check_claim_change(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
+    let bound = old.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
+    let fixed = |object: &Value| {
+        let mut spec = object.get("spec").cloned().unwrap_or_default();
+        if let Some(map) = spec.as_object_mut() {
+            for key in ["volumeName", "storageClassName"] {
+                if old.pointer(&format!("/spec/{key}")).is_none() {
+                    map.shift_remove(key);
+                }
+            }
+            if bound
+                && let Some(resources) = map.get_mut("resources").and_then(Value::as_object_mut)
+            {
+                resources.shift_remove("requests");
+            }
+        }
+        spec
+    };
+    if fixed(new) != fixed(old) {
+        let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        causes.push(Cause::forbidden("spec", why));
     }
 }
 

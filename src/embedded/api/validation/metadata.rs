@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{label, label_1035, label_value, path_segment, qualified_name, subdomain};
+use super::{dns_label, label, label_value, path_segment, qualified_name, subdomain};
 use crate::embedded::api::object;
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::status::Cause;
@@ -13,7 +13,7 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 fn name_rule(kind: &Kind) -> fn(&str) -> Option<String> {
     match (kind.group, kind.plural) {
         ("", "namespaces") => label,
-        ("", "services") => label_1035,
+        ("", "services") => dns_label,
         ("rbac.authorization.k8s.io", _) => path_segment,
         _ => subdomain,
     }

@@ -1,10 +1,9 @@
 //! Checks of single kinds, at create and at update.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
-use super::{data, rbac};
+use super::parts::{items, text};
+use super::{data, pods, rbac, services};
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::status::Cause;
 
@@ -13,11 +12,15 @@ use crate::embedded::api::status::Cause;
 pub fn check_object(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     match (kind.group, kind.plural) {
-        ("", "pods") => containers(object, "/spec", "spec", &mut causes),
+        ("", "pods") => pods::check(
+            object.get("spec").unwrap_or(&Value::Null),
+            "spec",
+            &mut causes,
+        ),
         ("", "configmaps" | "secrets") => data::check(kind, object, &mut causes),
         ("", "persistentvolumeclaims") => data::check_claim(object, &mut causes),
-        ("", "services") => ports(object, &mut causes),
-        ("apps", _) => workload(object, &mut causes),
+        ("", "services") => services::check(object, &mut causes),
+        ("apps", plural) => workload(plural, object, &mut causes),
         ("rbac.authorization.k8s.io", _) => rbac::check(kind, object, &mut causes),
         ("argoproj.io", plural) => custom(plural, object, &mut causes),
         _ => {}
@@ -30,6 +33,9 @@ pub fn check_object(kind: &Kind, object: &Value) -> Vec<Cause> {
 pub fn check_change(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     match (kind.group, kind.plural) {
+        ("", "pods") => pods::check_change(new, old, &mut causes),
+        ("", "services") => services::check_change(new, old, &mut causes),
+        ("", "persistentvolumeclaims") => data::check_claim_change(new, old, &mut causes),
         ("apps", _) => immutable(
             new,
             old,
@@ -76,130 +82,181 @@ fn immutable(
     }
 }
 
-fn containers(object: &Value, pointer: &str, field: &str, causes: &mut Vec<Cause>) {
-    let list = object
-        .pointer(&format!("{pointer}/containers"))
-        .and_then(Value::as_array);
-    let Some(list) = list.filter(|list| !list.is_empty()) else {
-        causes.push(Cause::required(format!("{field}.containers"), ""));
-        return;
-    };
-    let text = |container: &Value, key: &str| {
-        let text = container.get(key).and_then(Value::as_str);
-        text.unwrap_or("").to_owned()
-    };
-    let mut names = BTreeSet::new();
-    for (index, container) in list.iter().enumerate() {
-        let name = text(container, "name");
-        if !name.is_empty() && !names.insert(name.clone()) {
-            let field = format!("{field}.containers[{index}].name");
-            causes.push(Cause::duplicate(field, &Value::from(name)));
-        }
-        for key in ["name", "image"] {
-            if text(container, key).is_empty() {
-                causes.push(Cause::required(
-                    format!("{field}.containers[{index}].{key}"),
-                    "",
-                ));
-            }
-        }
+fn workload(plural: &str, object: &Value, causes: &mut Vec<Cause>) {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    at_least_zero(spec, "replicas", causes);
+    selector(spec, causes);
+    let template = spec
+        .get("template")
+        .and_then(|template| template.get("spec"));
+    let template = template.unwrap_or(&Value::Null);
+    pods::check(template, "spec.template.spec", causes);
+    let policy = text(template, "restartPolicy");
+    if !policy.is_empty() && policy != "Always" {
+        let field = "spec.template.spec.restartPolicy";
+        causes.push(Cause::unsupported(field, policy, &["Always"]));
     }
-    mounts(object, pointer, field, causes);
-}
-
-/// Every volume that a container mounts must be one of the pod.
-fn mounts(object: &Value, pointer: &str, field: &str, causes: &mut Vec<Cause>) {
-    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned();
-    let volumes = list(object.pointer(&format!("{pointer}/volumes"))).unwrap_or_default();
-    for group in ["initContainers", "containers"] {
-        let containers = list(object.pointer(&format!("{pointer}/{group}"))).unwrap_or_default();
-        for (index, container) in containers.iter().enumerate() {
-            let mounts = container.get("volumeMounts").and_then(Value::as_array);
-            for (at, mount) in mounts.into_iter().flatten().enumerate() {
-                let Some(name) = mount.get("name").filter(|name| name.is_string()) else {
-                    continue;
-                };
-                if !volumes
-                    .iter()
-                    .any(|volume| volume.get("name") == Some(name))
-                {
-                    let field = format!("{field}.{group}[{index}].volumeMounts[{at}].name");
-                    causes.push(Cause::not_found(field, name));
-                }
-            }
-        }
-    }
-}
-
-/// A Service has ports, unless it is headless or a name of something outside; several have names.
-fn ports(object: &Value, causes: &mut Vec<Cause>) {
-    let text = |key: &str| object.pointer(key).and_then(Value::as_str).unwrap_or("");
-    let ports = object.pointer("/spec/ports").and_then(Value::as_array);
-    let ports = ports.map_or(&[][..], Vec::as_slice);
-    if ports.is_empty() && text("/spec/clusterIP") != "None" && text("/spec/type") != "ExternalName"
+    if template
+        .get("activeDeadlineSeconds")
+        .is_some_and(Value::is_number)
     {
-        causes.push(Cause::required("spec.ports", ""));
+        let field = "spec.template.spec.activeDeadlineSeconds";
+        let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
+        causes.push(Cause::forbidden(field, why));
     }
-    for (index, port) in ports.iter().enumerate().filter(|_| ports.len() > 1) {
-        if port
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or("")
-            .is_empty()
-        {
-            causes.push(Cause::required(format!("spec.ports[{index}].name"), ""));
-        }
+    if plural == "deployments" {
+        rollout(spec, causes);
     }
+    at_least_zero(spec, "minReadySeconds", causes);
+    at_least_zero(spec, "revisionHistoryLimit", causes);
 }
 
-fn workload(object: &Value, causes: &mut Vec<Cause>) {
-    if let Some(replicas) = object
-        .pointer("/spec/replicas")
-        .filter(|count| count.as_i64() < Some(0))
+fn at_least_zero(spec: &Value, key: &str, causes: &mut Vec<Cause>) {
+    if let Some(number) = spec
+        .get(key)
+        .filter(|number| number.as_i64() < Some(0))
+        .filter(|number| number.is_number())
     {
         let why = "must be greater than or equal to 0";
-        causes.push(Cause::invalid("spec.replicas", replicas, why));
+        causes.push(Cause::invalid(format!("spec.{key}"), number, why));
     }
-    let labels = object
-        .pointer("/spec/template/metadata/labels")
+}
+
+/// The selector of a workload selects its own pods.
+fn selector(spec: &Value, causes: &mut Vec<Cause>) {
+    let labels = spec
+        .pointer("/template/metadata/labels")
         .cloned()
         .unwrap_or(Value::Null);
-    match object.pointer("/spec/selector") {
-        None | Some(Value::Null) => causes.push(Cause::required("spec.selector", "")),
-        Some(selector) => {
-            let have = labels.as_object().into_iter().flatten();
-            let have = have
-                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-                .collect();
-            let wanted = crate::embedded::api::selectors::LabelSelector::from_object(selector);
-            if wanted.is_empty() {
+    let field = "spec.template.metadata.labels";
+    let why = "`selector` does not match template `labels`";
+    let Some(selector) = spec.get("selector").filter(|selector| !selector.is_null()) else {
+        causes.push(Cause::required("spec.selector", ""));
+        causes.push(Cause::invalid(field, &labels, why));
+        return;
+    };
+    if wrong_terms(selector, causes) {
+        causes.push(Cause::invalid(
+            "spec.selector",
+            selector,
+            "invalid label selector",
+        ));
+        return;
+    }
+    let have = labels.as_object().into_iter().flatten();
+    let have = have
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect();
+    let wanted = crate::embedded::api::selectors::LabelSelector::from_object(selector);
+    if wanted.is_empty() {
+        let why = "empty selector is invalid for deployment";
+        causes.push(Cause::invalid("spec.selector", selector, why));
+    } else if !wanted.matches(&have) {
+        causes.push(Cause::invalid(field, &labels, why));
+    }
+}
+
+fn wrong_terms(selector: &Value, causes: &mut Vec<Cause>) -> bool {
+    let before = causes.len();
+    for (index, term) in items(selector, "matchExpressions").iter().enumerate() {
+        let path = format!("spec.selector.matchExpressions[{index}]");
+        let operator = text(term, "operator");
+        match operator {
+            "In" | "NotIn" if items(term, "values").is_empty() => {
+                let why = "must be specified when `operator` is 'In' or 'NotIn'";
+                causes.push(Cause::required(format!("{path}.values"), why));
+            }
+            "Exists" | "DoesNotExist" if !items(term, "values").is_empty() => {
+                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                causes.push(Cause::forbidden(format!("{path}.values"), why));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => {
+                let why = "not a valid selector operator";
                 causes.push(Cause::invalid(
-                    "spec.selector",
-                    selector,
-                    "empty selector is invalid for deployment",
-                ));
-            } else if !wanted.matches(&have) {
-                causes.push(Cause::invalid(
-                    "spec.template.metadata.labels",
-                    &labels,
-                    "`selector` does not match template `labels`",
+                    format!("{path}.operator"),
+                    &Value::from(other),
+                    why,
                 ));
             }
         }
     }
-    containers(object, "/spec/template/spec", "spec.template.spec", causes);
+    let keys = selector.get("matchLabels").and_then(Value::as_object);
+    for key in keys.into_iter().flat_map(serde_json::Map::keys) {
+        if let Some(why) = super::qualified_name(key) {
+            let key = Value::from(key.as_str());
+            causes.push(Cause::invalid("spec.selector.matchLabels", &key, &why));
+        }
+    }
+    causes.len() > before
+}
+
+/// How a Deployment goes from one version to the next.
+fn rollout(spec: &Value, causes: &mut Vec<Cause>) {
+    let strategy = spec.get("strategy").unwrap_or(&Value::Null);
+    let rolling = strategy
+        .get("rollingUpdate")
+        .filter(|rolling| rolling.is_object());
+    match text(strategy, "type") {
+        "" | "RollingUpdate" => {
+            if let Some(rolling) = rolling {
+                steps(rolling, causes);
+            }
+        }
+        "Recreate" if rolling.is_none() => {}
+        "Recreate" => {
+            let why = "may not be specified when strategy `type` is 'Recreate'";
+            causes.push(Cause::forbidden("spec.strategy.rollingUpdate", why));
+        }
+        other => causes.push(Cause {
+            reason: "FieldValueNotSupported",
+            field: "spec.strategy".to_owned(),
+            message: format!(
+                "Unsupported value: {{\"Type\":{other:?},\"RollingUpdate\":null}}: supported values: \"Recreate\", \"RollingUpdate\""
+            ),
+        }),
+    }
+    let number = |key: &str| spec.get(key).and_then(Value::as_i64);
+    if let Some(deadline) = number("progressDeadlineSeconds")
+        && deadline <= number("minReadySeconds").unwrap_or(0)
+    {
+        let why = "must be greater than minReadySeconds";
+        causes.push(Cause::invalid(
+            "spec.progressDeadlineSeconds",
+            &Value::from(deadline),
+            why,
+        ));
+    }
+}
+
+fn steps(rolling: &Value, causes: &mut Vec<Cause>) {
+    const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+    for key in ["maxUnavailable", "maxSurge"] {
+        if let Some(Value::String(share)) = rolling.get(key) {
+            let digits = share.strip_suffix('%').unwrap_or("");
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                let field = format!("spec.strategy.rollingUpdate.{key}");
+                causes.push(Cause::invalid(field, &Value::from(share.as_str()), PERCENT));
+            }
+        }
+    }
+    let nothing = |key: &str| matches!(rolling.get(key), Some(step) if *step == 0 || *step == "0%");
+    if nothing("maxSurge") && nothing("maxUnavailable") {
+        let field = "spec.strategy.rollingUpdate.maxUnavailable";
+        let why = "may not be 0 when `maxSurge` is 0";
+        causes.push(Cause::invalid(field, &rolling["maxUnavailable"], why));
+    }
 }
 
 /// The little that the Argo definitions say about their objects: `spec` must be there, it and `status` are objects.
 fn custom(plural: &str, object: &Value, causes: &mut Vec<Cause>) {
-    let absent = object.get("spec").is_none();
+    let absent = object.get("spec").is_none_or(Value::is_null);
     if absent && plural != "workflowtaskresults" {
         causes.push(Cause::required("spec", ""));
     }
     for field in ["spec", "status"] {
         let kind = match object.get(field) {
-            None | Some(Value::Object(_)) => continue,
-            Some(Value::Null) => "null",
+            None | Some(Value::Null | Value::Object(_)) => continue,
             Some(Value::Bool(_)) => "boolean",
             Some(Value::Number(number)) if number.is_f64() => "number",
             Some(Value::Number(_)) => "integer",

@@ -2,8 +2,11 @@
 
 use serde_json::Value;
 
+use super::{path_segment, subdomain};
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::status::Cause;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// What a role or a binding must have.
 pub(super) fn check(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
@@ -69,8 +72,15 @@ fn binding(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
         let known = ["Role", "ClusterRole"];
         causes.push(Cause::unsupported("roleRef.kind", target, &known));
     }
-    if text("/roleRef/name").is_empty() {
+    let group = text("/roleRef/apiGroup");
+    if group != RBAC {
+        causes.push(Cause::unsupported("roleRef.apiGroup", group, &[RBAC]));
+    }
+    let name = text("/roleRef/name");
+    if name.is_empty() {
         causes.push(Cause::required("roleRef.name", ""));
+    } else if let Some(why) = path_segment(name) {
+        causes.push(Cause::invalid("roleRef.name", &Value::from(name), &why));
     }
     let subjects = object.get("subjects").and_then(Value::as_array);
     for (index, one) in subjects.into_iter().flatten().enumerate() {
@@ -83,6 +93,12 @@ fn subject(field: &str, subject: &Value, namespaced: bool, causes: &mut Vec<Caus
     let text = |key: &str| subject.get(key).and_then(Value::as_str).unwrap_or("");
     if text("name").is_empty() {
         causes.push(Cause::required(format!("{field}.name"), ""));
+    }
+    if text("kind") == "ServiceAccount"
+        && let Some(why) = subdomain(text("name")).filter(|_| !text("name").is_empty())
+    {
+        let name = Value::from(text("name"));
+        causes.push(Cause::invalid(format!("{field}.name"), &name, &why));
     }
     match text("kind") {
         "ServiceAccount" if !namespaced && text("namespace").is_empty() => {
