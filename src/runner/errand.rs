@@ -252,6 +252,23 @@ spec: {templates: [{name: main, container: {image: i, args: [a]}}]}
     }
 
     #[test]
+    fn nothing_runs_where_the_lab_s_label_is_not() {
+        let namespace = |labels: Value| -> Option<Namespace> {
+            serde_json::from_value(json!({"metadata": {"name": "n", "labels": labels}})).ok()
+        };
+        let of = |labels| ours(namespace(labels), "namespace n".to_owned());
+        assert!(of(json!({MANAGED_BY_LABEL: MANAGED_BY})).is_ok());
+        for labels in [Value::Null, json!({}), json!({MANAGED_BY_LABEL: "Helm"})] {
+            let refused = of(labels).unwrap_err();
+            assert!(matches!(refused, ErrandError::NotOurs { .. }), "{refused}");
+        }
+        let gone = ours(None::<Namespace>, "namespace n".to_owned());
+        assert!(matches!(gone, Err(ErrandError::NotThere { .. })));
+        let object = json!({"spec": {"volumes": [{"emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "c"}}]}});
+        assert_eq!(claims_of(&object).collect::<Vec<_>>(), ["c"]);
+    }
+
+    #[test]
     fn what_cannot_be_an_errand_is_refused() {
         let words = |text: &str| vec![text.to_owned()];
         assert!(matches!(
