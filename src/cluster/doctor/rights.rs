@@ -138,8 +138,8 @@ async fn point(patient: &Patient<'_>, one: &Use) -> Point {
         "then doctor names what is still missing".to_owned()
     };
     let mend = format!(
-        "ask whoever runs the cluster for: {} create rolebinding eventlab-admin --clusterrole admin --user YOU; {rest}",
-        patient.kubectl_here(),
+        "ask whoever runs the cluster for: kubectl -n {} create rolebinding eventlab-admin --clusterrole admin --user YOU; {rest}",
+        patient.namespace(),
     );
     Point::new(one.name, one.verdict, found, shows).mended_by(mend)
 }
