@@ -218,9 +218,18 @@ async fn answer(
         .map_err(failed("read the pod's log"))?;
     Ok(Errand {
         workflow,
-        output,
+        output: without_executor(&output),
         exit_code,
     })
+}
+
+/// The log without the lines that Argo's executor, which runs the command, writes into it.
+fn without_executor(log: &str) -> String {
+    let own = |line: &&str| !(line.starts_with("time=") && line.contains(" argo=true"));
+    log.lines()
+        .filter(own)
+        .flat_map(|line| [line, "\n"])
+        .collect()
 }
 
 /// Exit code of the container `main`, once it has ended.
@@ -266,6 +275,18 @@ spec: {templates: [{name: main, container: {image: i, args: [a]}}]}
         assert!(matches!(gone, Err(ErrandError::NotThere { .. })));
         let object = json!({"spec": {"volumes": [{"emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "c"}}]}});
         assert_eq!(claims_of(&object).collect::<Vec<_>>(), ["c"]);
+    }
+
+    #[test]
+    fn the_executors_lines_are_not_the_commands() {
+        let log = "time=2026-11-30T04:26:38.061Z level=INFO msg=\"waiting for signals\" signalPath=/x argo=true\n\
+            claim a notify: completed\n\
+            time=\"2025-08-14T10:00:00.000Z\" level=info msg=\"sub-process exited\" argo=true error=\"<nil>\"\n\
+            time=now argo is true";
+        assert_eq!(
+            without_executor(log),
+            "claim a notify: completed\ntime=now argo is true\n"
+        );
     }
 
     #[test]
