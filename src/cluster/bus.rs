@@ -42,7 +42,7 @@ impl Cluster {
     /// # Errors
     /// [`NoBus`].
     pub fn try_bus(&self) -> Result<BusView, NoBus> {
-        match self.host().linked_bus(self.namespace()) {
+        match self.host().linked_bus(self.namespace(), self.event_bus()) {
             Some(Err(error)) => Err(error),
             _ => Ok(self.bus()),
         }
@@ -51,7 +51,8 @@ impl Cluster {
 
 impl BusView {
     async fn bus(&self) -> Result<Arc<dyn Bus>, LookError> {
-        match self.cluster.host().linked_bus(self.cluster.namespace()) {
+        let (namespace, event_bus) = (self.cluster.namespace(), self.cluster.event_bus());
+        match self.cluster.host().linked_bus(namespace, event_bus) {
             Some(linked) => linked.map_err(|error| LookError::Bus(error.to_string())),
             None => self.cluster.bus_place.find(&self.cluster).await,
         }

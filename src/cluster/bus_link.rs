@@ -22,8 +22,6 @@ use crate::embedded::bus::remote::RemoteBus;
 use crate::embedded::bus::{Access, Bus, Login};
 use crate::kinds;
 
-/// The EventBus that EventSources and Sensors use when they name none.
-const EVENT_BUS: &str = "default";
 const CLIENT_PORT: u16 = 4222;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -55,8 +53,13 @@ impl BusLink {
     }
 }
 
-/// Starts connecting to a namespace's bus.
-pub(super) fn start(client: Client, forwarder: Forwarder, namespace: &str) -> BusLink {
+/// Starts connecting to an EventBus of a namespace.
+pub(super) fn start(
+    client: Client,
+    forwarder: Forwarder,
+    namespace: &str,
+    event_bus: &str,
+) -> BusLink {
     let state: State = Arc::new(Mutex::new(Err(NoBus::NotNow(
         "connecting to the bus".to_owned(),
     ))));
@@ -65,6 +68,7 @@ pub(super) fn start(client: Client, forwarder: Forwarder, namespace: &str) -> Bu
         client,
         forwarder,
         namespace: namespace.to_owned(),
+        event_bus: event_bus.to_owned(),
     };
     let (shared, ended) = (Arc::clone(&state), cancel.clone());
     tokio::spawn(async move {
@@ -80,6 +84,7 @@ struct Link {
     client: Client,
     forwarder: Forwarder,
     namespace: String,
+    event_bus: String,
 }
 
 impl Link {
@@ -140,10 +145,10 @@ impl Link {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &self.namespace, &kinds::event_bus());
         let bus = api
-            .get_opt(EVENT_BUS)
+            .get_opt(&self.event_bus)
             .await
             .map_err(|error| denied("read the EventBus", &error))?
-            .ok_or_else(|| NoBus::NotNow("there is no EventBus `default`".to_owned()))?;
+            .ok_or_else(|| NoBus::NotNow(format!("there is no EventBus `{}`", self.event_bus)))?;
         serde_json::to_value(&bus).map_err(|error| NoBus::NotNow(error.to_string()))
     }
 

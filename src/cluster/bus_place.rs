@@ -15,8 +15,6 @@ use crate::embedded::bus::jetstream::JetStream;
 use crate::embedded::bus::{Access, Bus, BusTls, Login, is_in_cluster};
 use crate::kinds;
 
-/// Name of the EventBus that EventSources and Sensors use when they name none.
-const EVENT_BUS: &str = "default";
 /// On a cluster that is asked over a network, what the EventBus says is taken as it was for so long. The embedded one is
 /// asked each time: its pods come back on another bus within milliseconds.
 const FRESH: Duration = Duration::from_secs(2);
@@ -89,13 +87,13 @@ async fn look(cluster: &Cluster, before: Option<Known>) -> Result<Known, LookErr
         cluster.namespace(),
         &kinds::event_bus(),
     );
+    let name = cluster.event_bus();
     let object = api
-        .get_opt(EVENT_BUS)
+        .get_opt(name)
         .await
-        .map_err(LookError::api("read", format!("EventBus {EVENT_BUS}")))?;
+        .map_err(LookError::api("read", format!("EventBus {name}")))?;
     // Without an address nothing is known: an answer of some other bus would be a false one.
-    let object =
-        object.ok_or_else(|| LookError::Bus(format!("there is no EventBus `{EVENT_BUS}`")))?;
+    let object = object.ok_or_else(|| LookError::Bus(format!("there is no EventBus `{name}`")))?;
     let config = object
         .data
         .pointer("/status/config/jetstream")
@@ -104,7 +102,7 @@ async fn look(cluster: &Cluster, before: Option<Known>) -> Result<Known, LookErr
     let url = text(&config, "/url").to_owned();
     let read_at = Instant::now();
     if url.is_empty() {
-        let why = format!("the EventBus `{EVENT_BUS}` has no address yet");
+        let why = format!("the EventBus `{name}` has no address yet");
         return Err(LookError::Bus(why));
     }
     if is_in_cluster(&url) {

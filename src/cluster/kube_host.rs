@@ -11,7 +11,7 @@ use super::bus_link::{self, BusLink};
 use super::context::Context;
 use super::forward::{Forwarder, Target};
 use super::reach::{Connection, Unconnected, dial};
-use super::{Cluster, Host, NoBus, RewindError};
+use super::{Cluster, EVENT_BUS, Host, NoBus, RewindError};
 use crate::embedded::bus::Bus;
 use crate::kinds::WORKLOAD_IMAGE;
 
@@ -64,8 +64,8 @@ struct KubeHost {
     options: RealCluster,
     /// See [`Host::kubectl_options`].
     kubectl: String,
-    /// The connection to the bus of each namespace.
-    links: Mutex<BTreeMap<String, BusLink>>,
+    /// The connection to each EventBus, by namespace and name.
+    links: Mutex<BTreeMap<(String, String), BusLink>>,
 }
 
 impl KubeHost {
@@ -77,7 +77,7 @@ impl KubeHost {
         }
     }
 
-    fn link(&self, namespace: &str) -> Result<Arc<dyn Bus>, NoBus> {
+    fn link(&self, namespace: &str, event_bus: &str) -> Result<Arc<dyn Bus>, NoBus> {
         if self.options.bus == BusAccess::LogOnly {
             return Err(NoBus::ByLogAlone(
                 "it was asked for (--log-only)".to_owned(),
@@ -85,9 +85,10 @@ impl KubeHost {
         }
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links
-            .entry(namespace.to_owned())
+            .entry((namespace.to_owned(), event_bus.to_owned()))
             .or_insert_with(|| {
-                bus_link::start(self.client.clone(), self.forwarder.clone(), namespace)
+                let (client, forwarder) = (self.client.clone(), self.forwarder.clone());
+                bus_link::start(client, forwarder, namespace, event_bus)
             })
             .state()
     }
@@ -125,11 +126,11 @@ impl Host for KubeHost {
     }
 
     fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>> {
-        self.link(namespace).ok()
+        self.link(namespace, EVENT_BUS).ok()
     }
 
-    fn linked_bus(&self, namespace: &str) -> Option<Result<Arc<dyn Bus>, NoBus>> {
-        Some(self.link(namespace))
+    fn linked_bus(&self, namespace: &str, event_bus: &str) -> Option<Result<Arc<dyn Bus>, NoBus>> {
+        Some(self.link(namespace, event_bus))
     }
 
     fn bus_tag(&self) -> Option<String> {

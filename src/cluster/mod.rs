@@ -77,9 +77,13 @@ pub trait Host: Send + Sync {
     ) -> Option<std::net::SocketAddr>;
     /// A connection to the namespace's bus.
     fn bus(&self, namespace: &str) -> Option<Arc<dyn Bus>>;
-    /// The connection to the namespace's bus of a host that keeps one itself, or why there is none; `None` for hosts whose
+    /// The connection to an EventBus of the namespace, of a host that keeps one itself, or why there is none; `None` for hosts whose
     /// bus is found through the EventBus.
-    fn linked_bus(&self, _namespace: &str) -> Option<Result<Arc<dyn Bus>, NoBus>> {
+    fn linked_bus(
+        &self,
+        _namespace: &str,
+        _event_bus: &str,
+    ) -> Option<Result<Arc<dyn Bus>, NoBus>> {
         None
     }
     /// How often state that cannot be watched may be looked at.
@@ -207,6 +211,8 @@ pub fn attempt_name(attempt: u32, tag: Option<&str>) -> String {
     }
 }
 
+/// The EventBus that EventSources and Sensors use when they name none.
+pub const EVENT_BUS: &str = "default";
 /// Name of the embedded cluster.
 const EMBEDDED: &str = "embedded";
 
@@ -217,6 +223,7 @@ pub struct Cluster {
     namespace: String,
     name: String,
     host: Arc<dyn Host>,
+    event_bus: Arc<str>,
     bus_place: Arc<bus_place::BusPlace>,
 }
 
@@ -229,6 +236,7 @@ impl Cluster {
             namespace: namespace.to_owned(),
             name: EMBEDDED.to_owned(),
             host,
+            event_bus: EVENT_BUS.into(),
             bus_place: Arc::default(),
         }
     }
@@ -245,6 +253,7 @@ impl Cluster {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             host,
+            event_bus: EVENT_BUS.into(),
             bus_place: Arc::default(),
         }
     }
@@ -290,6 +299,25 @@ impl Cluster {
         &self.namespace
     }
 
+    /// The EventBus whose stream is read.
+    #[must_use]
+    pub fn event_bus(&self) -> &str {
+        &self.event_bus
+    }
+
+    /// The same cluster, looked at with another EventBus.
+    #[must_use]
+    pub fn with_event_bus(&self, name: &str) -> Self {
+        if name == &*self.event_bus {
+            return self.clone();
+        }
+        Self {
+            event_bus: name.into(),
+            bus_place: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     /// `embedded`, or the name of the context.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -298,6 +326,12 @@ impl Cluster {
 
     pub(crate) fn is_embedded(&self) -> bool {
         self.name == EMBEDDED
+    }
+
+    /// Whether the cluster is somebody else's, where images are pulled and others have their work, too.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.host.is_shared()
     }
 
     /// How often state that cannot be watched may be looked at.
@@ -335,7 +369,7 @@ impl Cluster {
     /// Why the bus cannot be read at all; `None` while it can, or may be soon.
     #[must_use]
     pub fn by_log_alone(&self) -> Option<String> {
-        match self.host.linked_bus(&self.namespace) {
+        match self.host.linked_bus(&self.namespace, &self.event_bus) {
             Some(Err(NoBus::ByLogAlone(reason))) => Some(reason),
             _ => None,
         }

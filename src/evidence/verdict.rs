@@ -162,7 +162,7 @@ fn row_of<'a>(expectation: &Expectation, rows: &'a [Row]) -> Option<&'a Row> {
 }
 
 /// The race that a cluster won.
-const TOO_LATE: &str = "it was not early: the consumer was there before the message was stored; go back a stage and send it again as soon as the pod is Ready";
+const TOO_LATE: &str = "it was not early: the consumer was there before the message was stored; do the step again: this time the cluster was quicker than its news, and nobody is to blame";
 
 /// Compares the expected fate with the row, exactly.
 #[must_use]

@@ -87,6 +87,9 @@ pub struct Stage {
     /// Manifest files (below `manifests/`), applied in order; a new attempt.
     #[serde(default)]
     pub apply: Vec<String>,
+    /// The Sensor that is there is deleted with its pods before anything is applied: nothing of it hears what this stage sends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub afresh: bool,
     /// Done after apply and before the gate.
     #[serde(default)]
     pub before: Vec<Action>,
@@ -131,6 +134,8 @@ pub enum GateMode {
     /// Nothing is waited for.
     #[default]
     None,
+    /// Only that the EventSource answers and the Sensor's status says `Deployed`; its pod may not even run.
+    Deployed,
     /// Only that the EventSource answers and the Sensor's pod is Ready.
     Ready,
     /// Every condition of the gate; the subscription by its line, or by consumer state where the level hides the line.

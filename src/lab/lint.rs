@@ -203,13 +203,16 @@ fn impossible(fate: &Fate) -> Option<String> {
 fn lint_checks(lab: &Lab, stage: &Stage, findings: &mut Vec<String>) {
     let asks = matches!(
         stage.gate,
-        GateMode::Ready | GateMode::Open | GateMode::OpenByLine
+        GateMode::Deployed | GateMode::Ready | GateMode::Open | GateMode::OpenByLine
     );
     if stage.gate_fails.is_some() && !asks {
         findings.push("`gate-fails` needs a gate that looks at the Sensor".to_owned());
     }
     if stage.gate_fails.is_some() && stage.fix.is_some() {
         findings.push("a fix is to be live, so that `gate-fails` has no place in it".to_owned());
+    }
+    if stage.afresh && stage.apply.is_empty() && stage.fix.is_none() {
+        findings.push("`afresh` deletes the Sensor, and this stage applies none".to_owned());
     }
     let mut rights = BTreeSet::new();
     for check in &stage.access {

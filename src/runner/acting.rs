@@ -76,48 +76,12 @@ impl Worker {
         Ok(())
     }
 
-    fn workflows(&self) -> Api<DynamicObject> {
+    pub(super) fn workflows(&self) -> Api<DynamicObject> {
         Api::namespaced_with(
             self.cluster.client().clone(),
             self.cluster.namespace(),
             &kinds::workflow(),
         )
-    }
-
-    /// Deletes the lab's Workflows that have ended, and waits until they are gone.
-    async fn delete_workflows(&self) -> Result<(), StepError> {
-        let api = self.workflows();
-        let ours = ListParams::default().labels("app.kubernetes.io/managed-by=eventlab");
-        let list = api
-            .list(&ours)
-            .await
-            .map_err(|error| environment(format!("cannot list Workflows: {error}")))?;
-        let ended: Vec<String> = list
-            .items
-            .into_iter()
-            .filter(|workflow| has_ended(phase_of(workflow)))
-            .filter_map(|workflow| workflow.metadata.name)
-            .collect();
-        for name in &ended {
-            match api.delete(name, &DeleteParams::default()).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.code == 404 => {}
-                Err(error) => {
-                    return Err(environment(format!(
-                        "cannot delete Workflow {name}: {error}"
-                    )));
-                }
-            }
-        }
-        for name in &ended {
-            let gone = waiting::gone(&api, name, PATIENCE).await;
-            gone.map_err(|missed| {
-                environment(format!(
-                    "Workflow {name} was deleted and is not gone: {missed}"
-                ))
-            })?;
-        }
-        Ok(())
     }
 
     /// Makes the Workflow of a manifest and waits for the phase in which it must end.

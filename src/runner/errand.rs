@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
 use kube::api::{DynamicObject, ListParams, LogParams, PostParams};
+use kube::{Api, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::acting::{as_ours_each_time, has_ended, phase_of};
 use super::waiting;
-use crate::cluster::{Cluster, Manifest};
-use crate::kinds;
+use crate::cluster::{Cluster, Manifest, told};
+use crate::kinds::{self, MANAGED_BY, MANAGED_BY_LABEL};
 
 /// Where the volume lies in the pod.
 pub const LEDGER_IN_POD: &str = "/data/ledger.db";
@@ -28,7 +28,13 @@ pub enum ErrandError {
     Manifest(String),
     #[error("`{{{{` in an argument would be replaced by the cluster; leave it out")]
     Placeholder,
-    #[error("cannot {action}: {source}; a lab's stage `apply` makes the ledger and its accounts")]
+    #[error(
+        "{object} does not carry {MANAGED_BY_LABEL}={MANAGED_BY}: it is not the lab's, and nothing is run there"
+    )]
+    NotOurs { object: String },
+    #[error("there is no {object}; a lab's stage `apply` makes the ledger and its accounts")]
+    NotThere { object: String },
+    #[error("cannot {action}: {}; a lab's stage `apply` makes the ledger and its accounts", told(.source))]
     Api {
         action: &'static str,
         #[source]
@@ -71,6 +77,7 @@ pub async fn run(
     arguments: &[String],
 ) -> Result<Errand, ErrandError> {
     let mut object = workflow(manifest, arguments)?;
+    ensure_ours(cluster, &object).await?;
     cluster.fit(&mut object);
     let object =
         serde_json::from_value(object).map_err(|error| ErrandError::Manifest(error.to_string()))?;
@@ -86,6 +93,51 @@ pub async fn run(
     let name = made.metadata.name.unwrap_or_default();
     let ended = ended(&api, &name, cluster).await?;
     answer(cluster, name, &ended).await
+}
+
+/// An errand writes: the namespace that it runs in and the volumes that it opens must be the lab's.
+async fn ensure_ours(cluster: &Cluster, object: &Value) -> Result<(), ErrandError> {
+    let namespaces: Api<Namespace> = Api::all(cluster.client().clone());
+    match namespaces.get_opt(cluster.namespace()).await {
+        // Who may not read namespaces is told by the volumes.
+        Err(kube::Error::Api(status)) if status.code == 403 => {}
+        Err(error) => return Err(failed("read the namespace")(error)),
+        Ok(found) => ours(found, format!("namespace {}", cluster.namespace()))?,
+    }
+    let claims: Api<PersistentVolumeClaim> =
+        Api::namespaced(cluster.client().clone(), cluster.namespace());
+    for name in claims_of(object) {
+        let found = claims
+            .get_opt(name)
+            .await
+            .map_err(failed("read the ledger's claim"))?;
+        ours(found, format!("claim {name}"))?;
+    }
+    Ok(())
+}
+
+fn ours<K: Resource>(found: Option<K>, object: String) -> Result<(), ErrandError> {
+    match found {
+        None => Err(ErrandError::NotThere { object }),
+        Some(found)
+            if found
+                .labels()
+                .get(MANAGED_BY_LABEL)
+                .is_some_and(|by| by == MANAGED_BY) =>
+        {
+            Ok(())
+        }
+        Some(_) => Err(ErrandError::NotOurs { object }),
+    }
+}
+
+/// The claims whose volumes a Workflow opens.
+fn claims_of(workflow: &Value) -> impl Iterator<Item = &str> {
+    let volumes = workflow.pointer("/spec/volumes").and_then(Value::as_array);
+    volumes
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| volume.pointer("/persistentVolumeClaim/claimName")?.as_str())
 }
 
 fn failed(action: &'static str) -> impl Fn(kube::Error) -> ErrandError {
@@ -166,9 +218,18 @@ async fn answer(
         .map_err(failed("read the pod's log"))?;
     Ok(Errand {
         workflow,
-        output,
+        output: without_executor(&output),
         exit_code,
     })
+}
+
+/// The log without the lines that Argo's executor, which runs the command, writes into it.
+fn without_executor(log: &str) -> String {
+    let own = |line: &&str| !(line.starts_with("time=") && line.contains(" argo=true"));
+    log.lines()
+        .filter(own)
+        .flat_map(|line| [line, "\n"])
+        .collect()
 }
 
 /// Exit code of the container `main`, once it has ended.
@@ -197,6 +258,35 @@ spec: {templates: [{name: main, container: {image: i, args: [a]}}]}
         let container = &object["spec"]["templates"][0]["container"];
         assert_eq!(container["args"], json!(["ledger", "verify"]));
         assert_eq!(container["image"], "i");
+    }
+
+    #[test]
+    fn nothing_runs_where_the_lab_s_label_is_not() {
+        let namespace = |labels: Value| -> Option<Namespace> {
+            serde_json::from_value(json!({"metadata": {"name": "n", "labels": labels}})).ok()
+        };
+        let of = |labels| ours(namespace(labels), "namespace n".to_owned());
+        assert!(of(json!({MANAGED_BY_LABEL: MANAGED_BY})).is_ok());
+        for labels in [Value::Null, json!({}), json!({MANAGED_BY_LABEL: "Helm"})] {
+            let refused = of(labels).unwrap_err();
+            assert!(matches!(refused, ErrandError::NotOurs { .. }), "{refused}");
+        }
+        let gone = ours(None::<Namespace>, "namespace n".to_owned());
+        assert!(matches!(gone, Err(ErrandError::NotThere { .. })));
+        let object = json!({"spec": {"volumes": [{"emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "c"}}]}});
+        assert_eq!(claims_of(&object).collect::<Vec<_>>(), ["c"]);
+    }
+
+    #[test]
+    fn the_executors_lines_are_not_the_commands() {
+        let log = "time=2026-11-30T04:26:38.061Z level=INFO msg=\"waiting for signals\" signalPath=/x argo=true\n\
+            claim a notify: completed\n\
+            time=\"2025-08-14T10:00:00.000Z\" level=info msg=\"sub-process exited\" argo=true error=\"<nil>\"\n\
+            time=now argo is true";
+        assert_eq!(
+            without_executor(log),
+            "claim a notify: completed\ntime=now argo is true\n"
+        );
     }
 
     #[test]

@@ -86,6 +86,10 @@ pub fn evaluate(input: &Input) -> GateReport {
         intake::reached(input),
         intake::ledger(input),
     ]);
+    if input.mode == GateMode::Deployed {
+        judged.push(sensor::valid(input));
+        judged.push(sensor::deployed(input));
+    }
     if matches!(
         input.mode,
         GateMode::Ready | GateMode::Open | GateMode::OpenByLine

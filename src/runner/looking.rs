@@ -33,18 +33,31 @@ pub async fn look(
     observer: &Observer,
     mode: GateMode,
 ) -> Result<Input, LookError> {
-    let sensor = get(cluster, &kinds::sensor(), SENSOR).await?;
-    let event_bus = get(cluster, &kinds::event_bus(), EVENT_BUS).await?;
-    let event_source = get(cluster, &kinds::event_source(), EVENT_SOURCE).await?;
+    // Asked at once, so that a distant cluster is seen as it stands and not as it was ten answers ago. Consumers and the
+    // services come last: what is seen of them is of the pods that were seen.
+    let (event_source_label, sensor_label) = (
+        format!("eventsource-name={EVENT_SOURCE}"),
+        format!("sensor-name={SENSOR}"),
+    );
+    let (sensor_kind, bus_kind, source_kind) =
+        (kinds::sensor(), kinds::event_bus(), kinds::event_source());
+    let (sensor, event_bus, event_source, event_source_pods, sensor_pods, deployments) = futures::try_join!(
+        get(cluster, &sensor_kind, SENSOR),
+        get(cluster, &bus_kind, EVENT_BUS),
+        get(cluster, &source_kind, EVENT_SOURCE),
+        pods(cluster, &event_source_label),
+        pods(cluster, &sensor_label),
+        deployments(cluster),
+    )?;
     let mut missing_bus = None;
     for object in event_source.iter().chain(&sensor) {
         if missing_bus.is_none() {
             missing_bus = lacking_bus(cluster, object).await?;
         }
     }
-    let event_source_pods = pods(cluster, &format!("eventsource-name={EVENT_SOURCE}")).await?;
-    let sensor_pods = pods(cluster, &format!("sensor-name={SENSOR}")).await?;
-    let ledger = ledger(cluster).await;
+    let bus = cluster.bus();
+    let (intake, ledger, consumers) =
+        futures::join!(intake(cluster), ledger(cluster), bus.consumers());
     let ledger_pods = if ledger.is_err() {
         pods(cluster, LEDGER_PODS).await?
     } else {
@@ -58,10 +71,10 @@ pub async fn look(
         invalid_source: event_source.as_ref().and_then(invalid_source),
         event_source,
         event_source_pods,
-        intake: intake(cluster).await,
+        intake,
         ledger,
         ledger_pods,
-        deployments: deployments(cluster).await?,
+        deployments,
         invalid: sensor
             .as_ref()
             .and_then(|sensor| invalid(sensor, event_bus.as_ref())),
@@ -70,11 +83,7 @@ pub async fn look(
         sensor_pods,
         logs: observer.logs(),
         by_log_alone: cluster.by_log_alone(),
-        consumers: cluster
-            .bus()
-            .consumers()
-            .await
-            .map_err(|error| error.to_string()),
+        consumers: consumers.map_err(|error| error.to_string()),
     })
 }
 

@@ -6,6 +6,7 @@
 pub mod acting;
 mod applying;
 pub mod autopilot;
+mod clearing;
 pub mod driver;
 pub mod errand;
 pub mod expected;

@@ -264,9 +264,10 @@ impl Task {
             &kinds::workflow(),
         );
         let mut workflows = std::pin::pin!(
+            // With those that are deleted, as they were last: a controller may keep but a few that have ended.
             watcher(api, watcher::Config::default())
                 .default_backoff()
-                .applied_objects()
+                .touched_objects()
         );
         let secrets: Api<Secret> =
             Api::namespaced(self.cluster.client().clone(), self.cluster.namespace());

@@ -268,6 +268,9 @@ impl Worker {
                 .extend(Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?);
             texts.push((file, text));
         }
+        if self.is_afresh(lab, stage) {
+            self.delete_sensor().await?;
+        }
         let mut fingerprints = Vec::new();
         let suffix = self.cluster.attempt_suffix(lab, attempt);
         for manifest in &mut manifests {
@@ -314,6 +317,15 @@ impl Worker {
         Ok(Applied {
             fingerprints,
             change: (!change.is_empty()).then_some(change),
+        })
+    }
+
+    /// Whether the stage wants a Sensor of which nothing was there before.
+    fn is_afresh(&self, lab: &str, stage: &str) -> bool {
+        let lab = self.catalog.lab(lab);
+        lab.is_ok_and(|lab| {
+            let mut stages = lab.stages.iter();
+            stages.any(|one| one.name == stage && one.afresh)
         })
     }
 
@@ -370,8 +382,7 @@ impl Worker {
             gate::carry_since(&mut report, &last, Timestamp::now());
             let stayed = stuck.stayed(hopeless, self.patience.stuck);
             let late = self
-                .patience
-                .gate
+                .gate_patience()
                 .is_some_and(|limit| started.elapsed() > limit);
             if !report.open && report.failed.is_none() {
                 report.failed = stayed.or_else(|| late.then(|| gate_timeout(&report)));
@@ -391,6 +402,12 @@ impl Worker {
             }
             tokio::time::sleep(self.cluster.look_interval()).await;
         }
+    }
+
+    /// Where images are pulled and nodes are busy, a pod may take minutes; what keeps it from starting ends the wait before.
+    fn gate_patience(&self) -> Option<Duration> {
+        let times = if self.cluster.is_shared() { 5 } else { 1 };
+        self.patience.gate.map(|limit| limit * times)
     }
 
     /// The gate as it stands, and what of it will not change by itself.

@@ -118,7 +118,15 @@ fn it_runs_without_root_without_a_shell_and_on_the_library_it_was_linked_with() 
             .find_map(|one| one.strip_prefix(name)?.strip_prefix('='));
         found.unwrap().to_owned()
     };
-    let (rust, runtime) = (base("RUST"), base("BASE"));
+    let by_digest = |image: String| -> String {
+        let (name, digest) = image.split_once("@sha256:").unwrap();
+        assert!(
+            digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            "{image}"
+        );
+        name.to_owned()
+    };
+    let (rust, runtime) = (by_digest(base("RUST")), by_digest(base("BASE")));
     // Both are Debian 12: the binary needs a C library that is as new as the one it was linked with.
     assert!(
         rust.ends_with("-bookworm") && runtime.contains("debian12"),

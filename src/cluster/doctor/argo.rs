@@ -50,6 +50,7 @@ pub(super) async fn points(patient: &Patient<'_>) -> Vec<Point> {
     let settings = controllers.settings(patient).await;
     points.push(instance_id(patient, settings.as_ref()));
     points.push(artifacts(patient, settings.as_ref()).await);
+    points.extend(settings.map(|settings| kept_workflows(patient, &settings)));
     points
 }
 
@@ -328,6 +329,40 @@ fn instance_id(patient: &Patient<'_>, settings: Option<&ConfigMap>) -> Point {
         .mended_by("remove instanceID from the controller's settings, or run a controller without one"),
         _ => Point::good(name, "none: the controller takes every Workflow", shows),
     }
+}
+
+/// How many ended Workflows the controller keeps: the quick start ten, and a stage may have fifty.
+fn kept_workflows(patient: &Patient<'_>, settings: &ConfigMap) -> Point {
+    let name = "kept workflows";
+    let map = settings.name_any();
+    let of_map = settings
+        .namespace()
+        .map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+    let shows = format!("{}{of_map} get configmap {map} -o yaml", patient.kubectl);
+    let policy = setting(settings, "retentionPolicy");
+    let kept: Vec<String> = ["completed", "failed", "errored"]
+        .into_iter()
+        .filter_map(|kind| {
+            let count = policy.as_ref()?.get(kind)?.as_u64()?;
+            Some(format!("{count} {kind}"))
+        })
+        .collect();
+    if kept.is_empty() {
+        let found = "no limit: ended Workflows stay as long as their ttlStrategy says";
+        return Point::good(name, found, shows);
+    }
+    Point::warn(
+        name,
+        format!(
+            "the controller keeps {} Workflows and deletes older ones: eventlab reads each as it ends, and what ends while no eventlab runs may be gone unread (its row then stays unproven)",
+            kept.join(", ")
+        ),
+        shows,
+    )
+    .mended_by(format!(
+        "stay with a stage until it is judged; or remove retentionPolicy: {}{of_map} edit configmap {map}",
+        patient.kubectl
+    ))
 }
 
 /// The quick start's controller-wide artifact repository does not exist outside its own namespace.

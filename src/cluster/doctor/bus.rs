@@ -1,20 +1,62 @@
-//! The bus of the lab's namespace: can it be read, and what did earlier work leave on it.
+//! The buses of the namespace: can each be read, and what did earlier work leave on it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
+use serde_json::Value;
+
 use super::{Patient, Point};
-use crate::cluster::NoBus;
+use crate::cluster::{Cluster, EVENT_BUS, NoBus};
 use crate::embedded::bus::ConsumerInfo;
+use crate::kinds;
 
 /// How long connecting may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(super) async fn points(patient: &Patient<'_>) -> Vec<Point> {
-    let shows = format!("{} get eventbus default -o yaml", patient.kubectl_here());
+    let mut points = Vec::new();
+    for name in names(patient).await {
+        let cluster = patient.cluster.with_event_bus(&name);
+        let mut of_one = points_of(patient, &cluster).await;
+        if name != EVENT_BUS {
+            for point in &mut of_one {
+                point.found = format!("EventBus {name}: {}", point.found);
+            }
+        }
+        points.extend(of_one);
+    }
+    points
+}
+
+/// The EventBus of the labs, and those that an EventSource or a Sensor of the namespace names.
+async fn names(patient: &Patient<'_>) -> Vec<String> {
+    let mut named = BTreeSet::new();
+    for kind in [kinds::event_source(), kinds::sensor()] {
+        let client = patient.context.client.clone();
+        let api: Api<DynamicObject> = Api::namespaced_with(client, patient.namespace(), &kind);
+        // Who may not list them is told so by the points on rights.
+        let Ok(list) = api.list(&ListParams::default()).await else {
+            continue;
+        };
+        let name = |object: &DynamicObject| {
+            let name = object.data.pointer("/spec/eventBusName");
+            name.and_then(Value::as_str).map(str::to_owned)
+        };
+        named.extend(list.items.iter().filter_map(name));
+    }
+    named.retain(|name| !name.is_empty() && name != EVENT_BUS);
+    [EVENT_BUS.to_owned()].into_iter().chain(named).collect()
+}
+
+async fn points_of(patient: &Patient<'_>, cluster: &Cluster) -> Vec<Point> {
+    let name = cluster.event_bus();
+    let shows = format!("{} get eventbus {name} -o yaml", patient.kubectl_here());
     let started = tokio::time::Instant::now();
     let mut reason = "nothing answered".to_owned();
     while started.elapsed() < PATIENCE {
-        match patient.cluster.try_bus() {
+        match cluster.try_bus() {
             Ok(bus) => {
                 return vec![
                     Point::good("bus", "its client port answers", shows.clone()),
@@ -28,10 +70,14 @@ pub(super) async fn points(patient: &Patient<'_>) -> Vec<Point> {
                 ];
             }
             Err(NoBus::NotNow(why)) if why.contains("no EventBus") => {
-                return vec![
-                    Point::missing("bus", why, shows)
-                        .mended_by(patient.eventlab("cluster prepare")),
-                ];
+                let mend = match name {
+                    EVENT_BUS => patient.eventlab("cluster prepare"),
+                    name => format!(
+                        "make the EventBus {name}, or take `eventBusName` from what names it: {} get eventsources,sensors -o yaml",
+                        patient.kubectl_here()
+                    ),
+                };
+                return vec![Point::missing("bus", why, shows).mended_by(mend)];
             }
             Err(NoBus::NotNow(why)) => reason = why,
         }
@@ -44,7 +90,7 @@ pub(super) async fn points(patient: &Patient<'_>) -> Vec<Point> {
             shows,
         )
         .mended_by(format!(
-            "{} get pods -l eventbus-name=default",
+            "{} get pods -l eventbus-name={name}",
             patient.kubectl_here()
         )),
     ]

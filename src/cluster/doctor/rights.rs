@@ -10,6 +10,8 @@ use super::{Patient, Point, Verdict, why};
 
 /// How many reviews are under way at a time.
 const AT_ONCE: usize = 8;
+/// So many resources are named where rights are lacking.
+const NAMED: usize = 3;
 
 /// One use of the cluster, and the rights it takes: verbs, group, resource.
 struct Use {
@@ -126,20 +128,48 @@ async fn point(patient: &Patient<'_>, one: &Use) -> Point {
             Err(error) => return Point::unknown(one.name, why(&error), shows),
         }
     }
-    let lacking: Vec<String> = verbs_lacking
-        .iter()
-        .map(|(resource, verbs)| format!("{resource} ({})", verbs.join(" ")))
-        .collect();
-    if lacking.is_empty() {
+    if verbs_lacking.is_empty() {
         return Point::good(one.name, format!("all {} are there", asked.len()), shows);
     }
-    let found = format!("{} ({})", one.without, lacking.join(", "));
+    let found = format!("{}: {}", one.without, summary(&verbs_lacking, asked.len()));
+    let rest = if verbs_lacking.len() <= NAMED {
+        format!("or for a Role with {}", named(&verbs_lacking))
+    } else {
+        "then doctor names what is still missing".to_owned()
+    };
     let mend = format!(
-        "ask whoever runs the cluster for: {} create rolebinding eventlab-admin --clusterrole admin --user YOU, and for {}",
-        patient.kubectl_here(),
-        lacking.join(", ")
+        "ask whoever runs the cluster for: kubectl -n {} create rolebinding eventlab-admin --clusterrole admin --user YOU; {rest}",
+        patient.namespace(),
     );
     Point::new(one.name, one.verdict, found, shows).mended_by(mend)
+}
+
+/// What is lacking, by resource: none of them, or the first few with their verbs and how many more.
+fn summary(lacking: &[(String, Vec<&str>)], asked: usize) -> String {
+    let count: usize = lacking.iter().map(|(_, verbs)| verbs.len()).sum();
+    if lacking.len() > NAMED && count == asked {
+        return format!(
+            "none of {asked} rights on {} resources is there",
+            lacking.len()
+        );
+    }
+    let more = lacking.len().saturating_sub(NAMED);
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!(" and {more} resources more")
+    };
+    format!("{count} of {asked} are lacking: {}{more}", named(lacking))
+}
+
+/// The first few, with their verbs.
+fn named(lacking: &[(String, Vec<&str>)]) -> String {
+    let named: Vec<String> = lacking
+        .iter()
+        .take(NAMED)
+        .map(|(resource, verbs)| format!("{resource} ({})", verbs.join(" ")))
+        .collect();
+    named.join(", ")
 }
 
 fn in_group((_, group, resource): &(&str, &str, &str)) -> String {
@@ -175,4 +205,28 @@ async fn allowed(
     let api: Api<SelfSubjectAccessReview> = Api::all(patient.context.client.clone());
     let answer = api.create(&PostParams::default(), &review).await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lacking_is_told_in_a_line_however_much_it_is() {
+        let some = |count: usize| -> Vec<(String, Vec<&str>)> {
+            (0..count)
+                .map(|number| (format!("r{number}"), vec!["get", "list"]))
+                .collect()
+        };
+        assert_eq!(summary(&some(1), 9), "2 of 9 are lacking: r0 (get list)");
+        assert_eq!(
+            summary(&some(5), 57),
+            "10 of 57 are lacking: r0 (get list), r1 (get list), r2 (get list) and 2 resources more"
+        );
+        assert_eq!(
+            summary(&some(12), 24),
+            "none of 24 rights on 12 resources is there"
+        );
+        assert_eq!(summary(&some(1), 2), "2 of 2 are lacking: r0 (get list)");
+    }
 }

@@ -250,6 +250,7 @@ async fn a_sound_cluster_is_sound_in_every_point() {
             "event bus",
             "instance id",
             "artifacts",
+            "kept workflows",
             "storage class",
             "ledger volume",
             "image",
@@ -710,6 +711,33 @@ async fn clocks_rights_and_a_name_of_production_are_points_too() {
             .unwrap()
             .contains("--yes-really-this-context shop-prod")
     );
+}
+
+#[tokio::test]
+async fn a_controller_that_keeps_few_workflows_is_told() {
+    for (data, verdict, word) in [
+        (
+            json!({"retentionPolicy": "completed: 10\nfailed: 3\nerrored: 3\n"}),
+            Verdict::Warn,
+            "10 completed, 3 failed, 3 errored",
+        ),
+        (
+            json!({"config": "retentionPolicy:\n  completed: 7\n"}),
+            Verdict::Warn,
+            "7 completed",
+        ),
+        (json!({"retentionPolicy": "{}"}), Verdict::Good, "no limit"),
+    ] {
+        let mut world = sound();
+        let map = json!({"metadata": {"name": "c", "namespace": "argo"}, "data": data});
+        world.insert(WORKFLOWS_SETTINGS.to_owned(), map);
+        let points = points(world, Odd::default(), "lab").await;
+        let point = points.iter().find(|one| one.name == "kept workflows");
+        let point = point.unwrap();
+        assert_eq!(point.verdict, verdict, "{point:?}");
+        assert!(point.found.contains(word), "{point:?}");
+        assert!(point.shows.contains("-n argo"), "{point:?}");
+    }
 }
 
 #[tokio::test]

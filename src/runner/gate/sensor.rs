@@ -68,6 +68,23 @@ fn observed_present_spec(object: &Value) -> bool {
     generation.is_some() && object.pointer("/status/observedGeneration") == generation
 }
 
+/// The Sensor's status says `Deployed`: its Deployment is made. Of a pod, or of a subscription, this says nothing.
+pub(super) fn deployed(input: &Input) -> Judged {
+    let command = format!("kubectl -n {} get sensor orders -o yaml", input.namespace);
+    let (holds, detail) = match &input.sensor {
+        None => (false, "there is no Sensor".to_owned()),
+        Some(sensor) => match condition_of(sensor, "Deployed") {
+            Some(("True", _)) => (true, "Deployed is True; no more is waited for".to_owned()),
+            Some((_, message)) => (false, format!("not Deployed: {message}")),
+            None => (
+                false,
+                "not Deployed yet; is its controller running?".to_owned(),
+            ),
+        },
+    };
+    (condition("sensor deployed", holds, detail, command), None)
+}
+
 /// One Ready pod carries the present spec.
 pub(super) fn spec(input: &Input) -> Judged {
     let command = format!(

@@ -141,6 +141,26 @@ fn it_opens_when_everything_holds() {
 }
 
 #[test]
+fn deployed_waits_for_the_status_and_for_nothing_that_runs() {
+    let mut input = open_input(GateMode::Deployed);
+    input.sensor_pods.clear();
+    input.consumers = Ok(Vec::new());
+    input.logs.clear();
+    assert_eq!(failing(&evaluate(&input)), ["sensor deployed"]);
+    for (status, open) in [("False", false), ("Unknown", false), ("True", true)] {
+        let conditions = json!([{"type": "Deployed", "status": status, "message": "m"}]);
+        input.sensor.as_mut().unwrap()["status"] = json!({"conditions": conditions});
+        assert_eq!(evaluate(&input).open, open, "{status}");
+    }
+    input.sensor = None;
+    assert_eq!(
+        failing(&evaluate(&input)),
+        ["sensor", "sensor deployed"],
+        "a Sensor that is not there"
+    );
+}
+
+#[test]
 fn standing_by_behind_an_old_pod() {
     let change = |input: &mut Input| {
         let old = sensor(&["t"]);

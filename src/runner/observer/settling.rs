@@ -1,5 +1,6 @@
 //! When a stage can be judged: the rows have their fates, and the lines that name the judging pod are there.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -8,9 +9,13 @@ use tokio::time::Instant;
 use super::Task;
 use crate::evidence::table::rows;
 use crate::evidence::{Expectation, Fact, Observation, ProbeRun, Row, Scope, is_decided};
+use crate::runner::acting::has_ended;
 
 /// How long the lines of a log may come behind the fates that other sources have shown.
 const LATE_LINES: Duration = Duration::from_secs(3);
+/// Who waits is so many times as patient while the cluster is known to be at it: a busy node takes minutes for what an idle one
+/// does in seconds, and a Workflow's own deadline ends it within them.
+const AT_IT: u32 = 7;
 
 /// Somebody who waits for rows.
 pub(super) struct Collecting {
@@ -19,7 +24,8 @@ pub(super) struct Collecting {
     lab: String,
     attempt: u32,
     wait: Duration,
-    until: Instant,
+    /// When something new of this lab came last.
+    heard: Instant,
     /// Since when every row has its fate.
     known_since: Option<Instant>,
     done: oneshot::Sender<bool>,
@@ -61,7 +67,7 @@ impl Collecting {
             lab: lab.to_owned(),
             attempt,
             wait,
-            until: Instant::now() + wait,
+            heard: Instant::now(),
             known_since: None,
             done,
         }
@@ -70,7 +76,7 @@ impl Collecting {
     /// Many runs at once take their time; who waits is patient as long as something happens.
     pub(super) fn hears(&mut self, written: &[Fact]) {
         if written.iter().any(|fact| fact.lab == self.lab) {
-            self.until = Instant::now() + self.wait;
+            self.heard = Instant::now();
         }
     }
 
@@ -95,19 +101,38 @@ impl Collecting {
         }
     }
 
+    /// Whether nothing new has come for longer than who waits is patient.
+    fn is_over(&self, facts: &[Fact], now: Instant) -> bool {
+        let quiet = now.duration_since(self.heard);
+        quiet >= self.wait && (quiet >= self.wait * AT_IT || !self.is_at_it(facts))
+    }
+
+    /// Whether some request is certainly under way: its run has not ended, or its message lies before a consumer that was
+    /// there when it was stored.
+    fn is_at_it(&self, facts: &[Fact]) -> bool {
+        let mut own = self.probes.iter().map(|probe| probe.trace.as_str());
+        own.any(|trace| {
+            let of_trace = || {
+                let all = facts.iter().rev();
+                all.filter(move |fact| fact.trace.as_deref() == Some(trace))
+            };
+            runs(of_trace()) || of_trace().any(|fact| lies_before_a_consumer(fact, facts))
+        })
+    }
+
     /// Whether the waiting is over, and how.
     fn verdict(&mut self, facts: &[Fact], now: Instant) -> Option<bool> {
         let standing = self.standing(facts);
         if standing == Standing::Known {
             let since = *self.known_since.get_or_insert(now);
-            if now.duration_since(since) < LATE_LINES && now < self.until {
+            if now.duration_since(since) < LATE_LINES && now < self.heard + self.wait {
                 return None;
             }
             return Some(true);
         }
         self.known_since = None;
         match standing {
-            Standing::Open => (now >= self.until).then_some(false),
+            Standing::Open => self.is_over(facts, now).then_some(false),
             _ => Some(true),
         }
     }
@@ -133,6 +158,38 @@ impl Task {
     }
 }
 
+/// Whether a Workflow among these facts, the latest first, has not ended.
+fn runs<'a>(facts: impl Iterator<Item = &'a Fact>) -> bool {
+    let mut told = BTreeSet::new();
+    facts
+        .filter_map(|fact| match &fact.observation {
+            Observation::WorkflowPhase { phase, .. } => {
+                let latest = told.insert(fact.execution.as_deref());
+                latest.then_some(phase.as_str())
+            }
+            _ => None,
+        })
+        .any(|phase| !has_ended(phase))
+}
+
+/// Whether a message is stored that a consumer, older than it, has not come to as far as is known.
+fn lies_before_a_consumer(fact: &Fact, facts: &[Fact]) -> bool {
+    let (Observation::Stored { subject }, Some(sequence)) = (&fact.observation, fact.sequence)
+    else {
+        return false;
+    };
+    let latest = facts.iter().rev().find_map(|one| match &one.observation {
+        Observation::Consumer {
+            subject: theirs,
+            created_at_sequence,
+            ack_floor,
+            ..
+        } if theirs == subject => Some((*created_at_sequence, *ack_floor)),
+        _ => None,
+    });
+    latest.is_some_and(|(created, floor)| created < sequence && floor < sequence)
+}
+
 /// Nothing of this request can come any more, although no layer is known to have stopped it.
 fn never_stored(row: &Row, facts: &[Fact]) -> bool {
     row.arrival.is_none()
@@ -141,4 +198,73 @@ fn never_stored(row: &Row, facts: &[Fact]) -> bool {
                 && fact.trace.is_some()
                 && fact.trace == row.trace
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::Layer;
+    use crate::evidence::testing;
+
+    const WAIT: Duration = Duration::from_secs(10);
+
+    fn run(uid: &str, phase: &str) -> Fact {
+        let observation = Observation::WorkflowPhase {
+            name: uid.to_owned(),
+            phase: phase.to_owned(),
+            message: String::new(),
+        };
+        Fact {
+            trace: Some("t".to_owned()),
+            execution: Some(uid.to_owned()),
+            ..testing::fact(Layer::Run, observation)
+        }
+    }
+
+    fn stored(sequence: u64, consumer: &Fact) -> Fact {
+        let Observation::Consumer { subject, .. } = &consumer.observation else {
+            unreachable!("a consumer");
+        };
+        let subject = subject.clone();
+        Fact {
+            trace: Some("t".to_owned()),
+            sequence: Some(sequence),
+            ..testing::fact(Layer::Bus, Observation::Stored { subject })
+        }
+    }
+
+    /// Whether it is given up after a while without news.
+    fn given_up(facts: &[Fact], quiet: Duration) -> bool {
+        let (done, _settled) = oneshot::channel();
+        let expected = Expectation {
+            probe: "p".to_owned(),
+            trace: Some("t".to_owned()),
+            fate: crate::evidence::Fate::Applied,
+            control: false,
+        };
+        let collecting = Collecting::new(vec![expected], "lab", 1, WAIT, done);
+        collecting.is_over(facts, collecting.heard + quiet)
+    }
+
+    #[test]
+    fn what_is_under_way_is_waited_for_longer_and_not_for_ever() {
+        let (before, after) = (testing::consumer(3, 3), testing::consumer(5, 5));
+        for (facts, under_way) in [
+            (vec![], false),
+            (vec![run("a", "Running")], true),
+            (vec![run("a", "Running"), run("a", "Failed")], false),
+            (vec![run("a", "Failed"), run("b", "Pending")], true),
+            (vec![stored(4, &before)], false),
+            (vec![stored(4, &before), before.clone()], true),
+            (
+                vec![stored(4, &before), before.clone(), testing::consumer(3, 4)],
+                false,
+            ),
+            (vec![stored(4, &after), after.clone()], false),
+        ] {
+            assert!(!given_up(&facts, WAIT / 2), "{facts:?}");
+            assert_eq!(given_up(&facts, WAIT), !under_way, "{facts:?}");
+            assert!(given_up(&facts, WAIT * AT_IT), "{facts:?}");
+        }
+    }
 }

@@ -196,6 +196,9 @@ impl Search {
                 "the message's sequence, and the consumers' ack floors",
             );
         };
+        if let Some(split) = pipeline.split_bus() {
+            return Finding::unproven("judged", split, "one EventBus for both");
+        }
         let mut lines = Vec::new();
         let mut standing = Standing::Through;
         for wanted in &pipeline.subscriptions {

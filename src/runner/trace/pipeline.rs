@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, LookError, Request};
+use crate::cluster::{Cluster, EVENT_BUS, LookError, Request};
 use crate::kinds::{self, TRACE_HEADER};
 use crate::runner::expected::{Subscription, subscriptions};
 use crate::runner::{gate, looking};
@@ -61,9 +61,6 @@ pub struct Pipeline {
     pub kubectl: String,
 }
 
-/// The EventBus whose stream eventlab reads.
-const EVENT_BUS: &str = "default";
-
 impl Pipeline {
     /// Reads the objects.
     ///
@@ -119,19 +116,20 @@ impl Pipeline {
             .any(|event| event.get("filter").is_some_and(|filter| !filter.is_null()))
     }
 
-    /// Why the stream that eventlab reads is not the one that the event goes over, if it is not.
+    /// The EventBus that the EventSource publishes on.
     #[must_use]
-    pub fn other_bus(&self) -> Option<String> {
-        [
-            ("EventSource", &self.event_source),
-            ("Sensor", &self.sensor),
-        ]
-        .into_iter()
-        .find_map(|(kind, object)| {
-            let name = text(object, "/spec/eventBusName");
-            (!name.is_empty() && name != EVENT_BUS).then(|| {
-                format!("the {kind} uses EventBus {name}, and eventlab reads `{EVENT_BUS}` alone")
-            })
+    pub fn event_bus(&self) -> &str {
+        bus_of(&self.event_source)
+    }
+
+    /// Why no event of the EventSource reaches the Sensor, where both name another EventBus.
+    #[must_use]
+    pub fn split_bus(&self) -> Option<String> {
+        let (source, sensor) = (self.event_bus(), bus_of(&self.sensor));
+        (source != sensor).then(|| {
+            format!(
+                "the EventSource publishes on EventBus {source}, and the Sensor listens to EventBus {sensor}: unless both lead to one server, no event of the one reaches the other"
+            )
         })
     }
 
@@ -208,6 +206,13 @@ impl Webhook {
             body,
             lose_answer: false,
         }
+    }
+}
+
+fn bus_of(object: &Value) -> &str {
+    match text(object, "/spec/eventBusName") {
+        "" => EVENT_BUS,
+        name => name,
     }
 }
 
@@ -340,19 +345,21 @@ pub(super) mod tests {
     #[test]
     fn filters_and_buses_of_its_own_are_seen() {
         let mut one = pipeline();
-        assert!(!one.source_filters() && one.other_bus().is_none());
+        assert!(!one.source_filters() && one.split_bus().is_none());
         one.event_source["spec"]["webhook"]["plain"]["filter"] = json!({"expression": "a == 1"});
         assert!(!one.source_filters());
         one.event_source["spec"]["webhook"]["order"]["filter"] = json!({"expression": "a == 1"});
         assert!(one.source_filters());
         one.sensor["spec"]["eventBusName"] = json!("default");
-        assert_eq!(one.other_bus(), None);
+        assert_eq!((one.split_bus(), one.event_bus()), (None, "default"));
         one.sensor["spec"]["eventBusName"] = json!("shop");
+        let split = one.split_bus().unwrap();
         assert!(
-            one.other_bus()
-                .unwrap()
-                .contains("Sensor uses EventBus shop")
+            split.contains("listens to EventBus shop") && split.contains("on EventBus default"),
+            "{split}"
         );
+        one.event_source["spec"]["eventBusName"] = json!("shop");
+        assert_eq!((one.split_bus(), one.event_bus()), (None, "shop"));
     }
 
     #[test]

@@ -65,9 +65,8 @@ pub struct Search {
     after: u64,
     first_rejected: Option<Instant>,
     followers: Vec<(LogFollower, mpsc::Receiver<LogLine>)>,
+    /// With the EventBus that the EventSource publishes on.
     cluster: Cluster,
-    /// Why the bus of the lab is not the one that the event goes over.
-    other_bus: Option<String>,
 }
 
 impl Search {
@@ -101,8 +100,7 @@ impl Search {
             since,
             after: 0,
             first_rejected: None,
-            cluster: cluster.clone(),
-            other_bus: pipeline.other_bus(),
+            cluster: cluster.with_event_bus(pipeline.event_bus()),
         };
         if new {
             search.after = search.last_sequence().await.unwrap_or(0);
@@ -112,10 +110,7 @@ impl Search {
 
     /// The bus that the event goes over.
     fn try_bus(&self) -> Result<BusView, NoBus> {
-        match &self.other_bus {
-            Some(why) => Err(NoBus::ByLogAlone(why.clone())),
-            None => self.cluster.try_bus(),
-        }
+        self.cluster.try_bus()
     }
 
     /// The bus takes a moment to connect; without it the search goes on by log.
@@ -207,6 +202,9 @@ impl Search {
     }
 
     async fn look_at_consumers(&mut self, pipeline: &Pipeline) {
+        if pipeline.split_bus().is_some() {
+            return;
+        }
         let Ok(bus) = self.try_bus() else {
             return;
         };
@@ -351,6 +349,10 @@ impl Search {
                 .iter()
                 .all(|one| triggers.contains(&one.trigger));
             return (all || rejected) && self.runs_ended();
+        }
+        if pipeline.split_bus().is_some() && self.message.is_some() {
+            let since = self.first_rejected.get_or_insert_with(Instant::now);
+            return since.elapsed() > SETTLE;
         }
         if rejected {
             let since = self

@@ -55,6 +55,7 @@ pub(crate) fn stage(name: &str, kind: StageKind) -> Stage {
         title: name.to_owned(),
         text: String::new(),
         apply: Vec::new(),
+        afresh: false,
         before: Vec::new(),
         gate: GateMode::None,
         gate_fails: None,
