@@ -111,10 +111,16 @@ impl Driver {
         {
             found.push(files.keep_misfit(kept, &why, now)?);
         }
-        let (mut state, effects) =
+        let (mut state, mut effects) =
             State::resume(opened.checkpoint, &opened.entries, catalog.labs(), now);
         state.set_tag(cluster.session_tag());
         state.note_found(found);
+        let lost = cluster.lost();
+        if !lost.is_empty() {
+            // What was under way cannot be looked up in a cluster that does not know of it.
+            effects.retain(|effect| !matches!(effect, Effect::Collect { .. }));
+        }
+        effects.extend(state.lose(&lost));
         match cluster.secret_values().await {
             Ok(values) => files.hide(values),
             Err(error) => {
@@ -296,6 +302,9 @@ impl Driver {
             .map(|lab| lab.fingerprints.clone())
             .unwrap_or_default();
         let mut lines = Vec::new();
+        if !applied.is_empty() {
+            lines.extend(cluster.lost());
+        }
         for fingerprint in applied.iter().filter_map(|line| Fingerprint::parse(line)) {
             let title = format!("{}/{}", fingerprint.kind, fingerprint.name);
             match cluster.drift(&fingerprint).await {
