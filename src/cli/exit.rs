@@ -15,7 +15,10 @@ pub enum Exit {
     Environment,
     /// A defect of eventlab.
     Internal,
+    /// By SIGINT.
     Interrupted,
+    /// By SIGTERM.
+    Terminated,
     /// What runs inside a pod has codes of its own.
     Workload(u8),
 }
@@ -31,6 +34,7 @@ impl Exit {
             Exit::Environment => 3,
             Exit::Internal => 4,
             Exit::Interrupted => 130,
+            Exit::Terminated => 143,
             Exit::Workload(code) => code,
         }
     }

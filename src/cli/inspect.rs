@@ -156,7 +156,10 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     }
     let catalog = place.catalog_of(view.checkpoint.as_ref())?;
     let labs: Arc<[_]> = catalog.labs();
-    let report = Report::new(&view.entries, &labs);
+    for note in &view.notes {
+        eprintln!("eventlab: {note}");
+    }
+    let report = Report::new(&view.entries, &labs).with_notes(&view.notes);
     let exit = if report.proven() {
         Exit::Proven
     } else {

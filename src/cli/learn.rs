@@ -1,4 +1,4 @@
-//! `eventlab hint`, `check`, `reset`: the same session from the shell.
+//! `eventlab hint`, `check`, `next`, `reset`: the same session from the shell.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -10,8 +10,10 @@ use super::exit::{Exit, Failure};
 use super::place::Place;
 use super::seeds;
 use super::start::{self, Started};
+use crate::evidence::Layer;
+use crate::lab::StageKind;
 use crate::runner::work::Patience;
-use crate::session::{Message, SessionView, StagePhase, State};
+use crate::session::{Message, Reconcile, SessionView, StagePhase, State};
 
 const PATIENCE: Patience = Patience::COMMAND;
 
@@ -23,6 +25,73 @@ pub struct ResetArgs {
     /// Draw the fault of this lab anew, by this seed
     #[arg(long, value_name = "N", value_parser = seeds::parse)]
     pub seed: Option<u32>,
+}
+
+/// Arguments of `check`.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct CheckArgs {
+    /// Where the cluster is not as the session left it: go on with it as it is
+    #[arg(long, conflicts_with = "reapply")]
+    pub adopt: bool,
+    /// Where the cluster is not as the session left it: apply again what the lab had applied
+    #[arg(long)]
+    pub reapply: bool,
+    /// Do the stage's work again with new requests, also where it was done or waits to be seen
+    #[arg(long)]
+    pub again: bool,
+}
+
+/// Arguments of `next`.
+#[derive(Clone, Debug, Args)]
+pub struct NextArgs {
+    /// Which layer stops a probe (`none`, if none does), in a stage that asks for it; once a probe
+    #[arg(long, value_name = "PROBE=LAYER", value_parser = pair)]
+    pub predict: Vec<(String, String)>,
+    /// A statement of a report stage: TOPIC is layer, fact (its number), cause or not-proven; once a topic
+    #[arg(long, value_name = "TOPIC=ANSWER", value_parser = pair)]
+    pub claim: Vec<(String, String)>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE".to_owned())?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+impl NextArgs {
+    /// What the learner says here, in order.
+    fn said(&self) -> Result<Vec<Message>, Failure> {
+        let mut said = Vec::new();
+        for (probe, layer) in &self.predict {
+            let stops_at = match layer.as_str() {
+                "none" => None,
+                name => Some(Layer::parse(name).ok_or_else(|| {
+                    let layers = Layer::ALL.map(Layer::name).join(", ");
+                    Failure::usage(format!(
+                        "there is no layer `{name}`; there are none, {layers}"
+                    ))
+                })?),
+            };
+            said.push(Message::Predict {
+                probe: probe.clone(),
+                stops_at,
+            });
+        }
+        said.extend(self.claim.iter().map(|(topic, answer)| Message::Report {
+            topic: topic.clone(),
+            answer: answer.clone(),
+        }));
+        Ok(said)
+    }
+}
+
+impl CheckArgs {
+    fn choice(self) -> Option<Reconcile> {
+        match (self.adopt, self.reapply) {
+            (true, _) => Some(Reconcile::Adopt),
+            (_, true) => Some(Reconcile::Reapply),
+            _ => None,
+        }
+    }
 }
 
 async fn open(place: &Place) -> Result<Started, Failure> {
@@ -100,7 +169,7 @@ pub async fn hint(place: &Place) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// Whatever keeps a session from starting.
-pub async fn check(place: &Place) -> Result<Exit, Failure> {
+pub async fn check(place: &Place, args: &CheckArgs) -> Result<Exit, Failure> {
     if let Some(held) = held(place)? {
         remark(&format!(
             "The session is held by {}: nothing is done here, this is how its stage stands.",
@@ -119,21 +188,135 @@ pub async fn check(place: &Place) -> Result<Exit, Failure> {
         return Ok(if is_judged { stood } else { Exit::Environment });
     }
     let mut started = open(place).await?;
-    let done = work(&mut started).await;
+    say_found(started.driver.state());
+    let done = work(&mut started, args).await;
     let exit = stand(started.driver.state());
     started.stop().await;
     done?;
     Ok(exit)
 }
 
-async fn work(started: &mut Started) -> Result<(), Failure> {
-    if *started.driver.state().phase() != StagePhase::Passed {
-        started
-            .driver
-            .tell(Message::Next)
-            .map_err(Failure::environment)?;
+/// What was found damaged, or otherwise than the session left it.
+fn say_found(state: &State) {
+    state
+        .found()
+        .iter()
+        .for_each(|text| remark(&format!("eventlab: {text}")));
+}
+
+async fn work(started: &mut Started, args: &CheckArgs) -> Result<(), Failure> {
+    if let Some(choice) = args.choice() {
+        let told = started.driver.tell(Message::Reconcile(choice));
+        told.map_err(Failure::environment)?;
+        settle(started).await?;
+    }
+    let state = started.driver.state();
+    // What has nothing to do is left by `next` alone.
+    let todo = state.has_work() && state.drift().is_empty();
+    let key = match state.phase() {
+        _ if !todo => None,
+        StagePhase::Fresh => Some(Message::Next),
+        _ if args.again => Some(Message::Retry),
+        StagePhase::Passed => None,
+        _ => Some(Message::Next),
+    };
+    if let Some(key) = key {
+        started.driver.tell(key).map_err(Failure::environment)?;
     }
     settle(started).await
+}
+
+/// Goes on from a stage that has passed, or in which there is nothing to do.
+///
+/// # Errors
+/// Whatever keeps a session from starting, and a session that somebody else holds.
+pub async fn next(place: &Place, args: &NextArgs) -> Result<Exit, Failure> {
+    let said = args.said()?;
+    let mut started = open(place).await?;
+    say_found(started.driver.state());
+    let done = go_on(&mut started, said).await;
+    started.stop().await;
+    done
+}
+
+async fn go_on(started: &mut Started, said: Vec<Message>) -> Result<Exit, Failure> {
+    let before = name(started.driver.state());
+    if !started.driver.state().drift().is_empty() {
+        return Ok(stand(started.driver.state()));
+    }
+    for message in said {
+        started.driver.tell(message).map_err(Failure::environment)?;
+        if let Some(notice) = started.driver.state().notice() {
+            print(&format!("{before}: {notice}"));
+            return Ok(Exit::NotProven);
+        }
+    }
+    let state = started.driver.state();
+    let may_go = match state.phase() {
+        StagePhase::Passed => true,
+        StagePhase::Fresh => !state.has_work(),
+        _ => false,
+    };
+    if !may_go {
+        print(&format!(
+            "{before}: not passed yet; `eventlab check` does its work ({})",
+            state.footer().next
+        ));
+        return Ok(Exit::NotProven);
+    }
+    started
+        .driver
+        .tell(Message::Next)
+        .map_err(Failure::environment)?;
+    settle(started).await?;
+    let state = started.driver.state();
+    if state.finished() {
+        print("the course is done");
+        return Ok(Exit::Proven);
+    }
+    if name(state) == before {
+        // It still wants something of the learner, and says what.
+        let why = state.notice().unwrap_or("it did not go on");
+        print(&format!("{before}: {why} ({})", answering(state)));
+        return Ok(Exit::NotProven);
+    }
+    let title = state.stage().map_or("", |stage| stage.title.as_str());
+    print(&format!("{}: {title}", name(state)));
+    if let Some(text) = state.stage().map(|stage| stage.text.trim()) {
+        print(text);
+    }
+    print(&format!("{}: {}", name(state), next_step(state)));
+    Ok(Exit::Proven)
+}
+
+/// The command that gives what a stage without work wants first.
+fn answering(state: &State) -> &'static str {
+    match state.stage().map(|stage| stage.kind) {
+        Some(StageKind::Report) => "`eventlab next --claim TOPIC=ANSWER …`, or on the screen",
+        _ => "`eventlab next --predict PROBE=LAYER …`, or on the screen",
+    }
+}
+
+/// What to do now, with the command that does it.
+pub(super) fn next_step(state: &State) -> String {
+    let next = state.footer().next;
+    if !state.drift().is_empty() {
+        return format!(
+            "{next} (`eventlab check --adopt`, `eventlab check --reapply`, `eventlab reset {}`)",
+            state.lab().map_or("LAB", |lab| lab.name.as_str())
+        );
+    }
+    let onward = *state.phase() == StagePhase::Passed
+        || (*state.phase() == StagePhase::Fresh && !state.has_work());
+    match (state.finished(), onward && state.footer().next_enabled) {
+        (true, _) => next,
+        (false, true) => format!("{next} (`eventlab next`)"),
+        (false, false) if onward => format!("{next} ({})", answering(state)),
+        (false, false) if matches!(state.phase(), StagePhase::Unproven { .. }) => {
+            format!("{next} (`eventlab check`; with new requests `eventlab check --again`)")
+        }
+        (false, false) => format!("{next} (`eventlab check`)"),
+    }
 }
 
 async fn settle(started: &mut Started) -> Result<(), Failure> {
@@ -161,31 +344,59 @@ fn stand(state: &State) -> Exit {
     if let Some(notice) = state.notice() {
         print(&format!("{place}: {notice}"));
     }
+    if !state.drift().is_empty() {
+        let drift = state.drift().iter();
+        drift.for_each(|text| print(&format!("{place}: unproven: {text}")));
+        print(&format!("{place}: {}", next_step(state)));
+        return Exit::Environment;
+    }
     match state.phase() {
         StagePhase::Passed => {
-            print(&format!("{place}: proven"));
+            print(&format!("{place}: {}", passed(state)));
+            remark(&format!("next: {}", next_step(state)));
             Exit::Proven
         }
         StagePhase::Failed { failures } => {
             failures
                 .iter()
                 .for_each(|failure| print(&format!("{place}: refuted: {}", failure.text)));
+            remark(&format!("next: {}", next_step(state)));
             Exit::NotProven
         }
         StagePhase::Unproven { reasons } => {
             reasons
                 .iter()
                 .for_each(|reason| print(&format!("{place}: unproven: {}", reason.text)));
+            remark(&format!("next: {}", next_step(state)));
             if reasons.iter().any(|reason| reason.environment) {
                 Exit::Environment
             } else {
                 Exit::NotProven
             }
         }
-        StagePhase::Fresh | StagePhase::Working { .. } | StagePhase::Interrupted { .. } => {
-            print(&format!("{place}: {}", state.footer().next));
-            Exit::Proven
+        StagePhase::Fresh if !state.has_work() => {
+            print(&format!("{place}: nothing is checked in this stage"));
+            print(&format!("{place}: {}", next_step(state)));
+            // Something is wanted of the learner first, or there is nothing to prove.
+            if state.footer().next_enabled {
+                Exit::Proven
+            } else {
+                Exit::NotProven
+            }
         }
+        StagePhase::Fresh | StagePhase::Working { .. } | StagePhase::Interrupted { .. } => {
+            print(&format!("{place}: not done yet: {}", next_step(state)));
+            Exit::NotProven
+        }
+    }
+}
+
+/// How a passed stage stands, in a word: one that only looks, or where nothing is checked, has proven nothing.
+fn passed(state: &State) -> &'static str {
+    match state.stage() {
+        Some(stage) if stage.observe => "done (this stage only looks)",
+        Some(_) if !state.has_work() => "done (nothing is checked in this stage)",
+        _ => "proven",
     }
 }
 

@@ -63,7 +63,7 @@ const EXAMPLES: &str = "Examples:
   eventlab lint -f sensor.yaml    hazards in your own Sensor
   eventlab cluster start          the embedded cluster for kubectl in another terminal
 
-Exit codes: 0 all proven, 1 refuted or unproven, 2 usage or a bad file, 3 could not look, 4 internal, 130 interrupted.";
+Exit codes: 0 all proven, 1 refuted or unproven, 2 usage or a bad file, 3 could not look, 4 internal, 130 interrupted, 143 terminated.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -76,7 +76,9 @@ enum Command {
     /// Show the next hint of the present stage
     Hint,
     /// Do the present stage's work and say how it stands
-    Check,
+    Check(learn::CheckArgs),
+    /// Go on: from a stage that has passed, or in which there is nothing to do
+    Next(learn::NextArgs),
     /// Start a lab over
     Reset(learn::ResetArgs),
     /// Print the incident report
@@ -197,7 +199,8 @@ async fn command(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::List(args)) => inspect::list(place, args),
         Some(Command::Status(args)) => status::status(place, args),
         Some(Command::Hint) => learn::hint(place).await,
-        Some(Command::Check) => learn::check(place).await,
+        Some(Command::Check(args)) => learn::check(place, args).await,
+        Some(Command::Next(args)) => learn::next(place, args).await,
         Some(Command::Reset(args)) => learn::reset(place, args).await,
         Some(Command::Report(args)) => inspect::report(place, args),
         Some(Command::Metrics(args)) => metrics::run(place, args).await,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::exit::{Exit, Failure};
 use super::place::Place;
@@ -13,6 +14,7 @@ use crate::lab::{Catalog, GUIDE, Lab};
 use crate::runner::autopilot::{self, Played, Progress, Tries};
 use crate::runner::work::Patience;
 use clap::{Args, ValueEnum};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waiting longer than this for a gate or a row is "could not see".
 const PATIENCE: Patience = Patience::COMMAND;
@@ -167,19 +169,29 @@ async fn play(place: &Place, asked: Asked<'_>) -> Result<Exit, Failure> {
     let catalog = Arc::new(place.catalog()?);
     let labs = chosen(&catalog, asked.names)?;
     let mut total = Played::default();
-    let mut interrupted = false;
+    // Before there is anything to leave behind.
+    let mut stop = Stop::listen()?;
     let mut printer = Printer::new(asked.format);
     for round in rounds(&labs, asked.tries, asked.seed) {
-        interrupted = play_round(place, &asked, &round, &catalog, &mut printer, &mut total).await?;
-        if interrupted {
+        play_round(
+            place,
+            &asked,
+            &round,
+            &catalog,
+            &mut printer,
+            &mut total,
+            &mut stop,
+        )
+        .await?;
+        if stop.asked.is_some() {
             break;
         }
     }
     printer.finish();
-    Ok(exit_of(&total, interrupted))
+    Ok(stop.asked.unwrap_or_else(|| exit_of(&total)))
 }
 
-/// Plays one round in its session; true when it was interrupted.
+/// Plays one round in its session, until it is done or the process is told to stop.
 async fn play_round(
     place: &Place,
     asked: &Asked<'_>,
@@ -187,7 +199,8 @@ async fn play_round(
     catalog: &Arc<Catalog>,
     printer: &mut Printer,
     total: &mut Played,
-) -> Result<bool, Failure> {
+    stop: &mut Stop,
+) -> Result<(), Failure> {
     let temporary = if asked.keep {
         None
     } else {
@@ -197,11 +210,15 @@ async fn play_round(
         Some(dir) => dir.path().join("session"),
         None => place.folder()?,
     };
-    place.bus.prepare(&folder).await?;
     let catalog = Arc::clone(catalog);
-    let mut started =
-        start::session_with_seed(place, &folder, catalog, PATIENCE, round.seed).await?;
-    let mut interrupted = false;
+    let start = async {
+        place.bus.prepare(&folder).await?;
+        start::session_with_seed(place, &folder, catalog, PATIENCE, round.seed).await
+    };
+    let Some(started) = stop.or(start).await else {
+        return Ok(());
+    };
+    let mut started = started?;
     for name in &round.labs {
         let lab = match started.driver.catalog().lab(name) {
             Ok(lab) => lab.clone(),
@@ -216,7 +233,7 @@ async fn play_round(
         let mut print = |progress: Progress| printer.progress(&progress);
         let played = tokio::select! {
             played = autopilot::play(&mut started.driver, &lab, asked.tries, &mut print) => played.map_err(Failure::environment),
-            () = interrupt() => { interrupted = true; break; }
+            () = stop.signal() => break,
         };
         match played {
             Ok(mut played) => {
@@ -236,13 +253,11 @@ async fn play_round(
         }
     }
     started.stop().await;
-    Ok(interrupted)
+    Ok(())
 }
 
-fn exit_of(played: &Played, interrupted: bool) -> Exit {
-    if interrupted {
-        Exit::Interrupted
-    } else if played.proven() {
+fn exit_of(played: &Played) -> Exit {
+    if played.proven() {
         Exit::Proven
     } else if played.environment && played.refuted.is_empty() {
         Exit::Environment
@@ -251,9 +266,51 @@ fn exit_of(played: &Played, interrupted: bool) -> Exit {
     }
 }
 
-async fn interrupt() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+/// How long a start may go on after the process was told to stop: what it has begun is ended in order then.
+const START_GRACE: Duration = Duration::from_secs(5);
+
+/// SIGINT and SIGTERM, heard from the beginning on: what was made is removed, whoever asks for the end.
+struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+    /// What the process was told, once it was.
+    asked: Option<Exit>,
+}
+
+impl Stop {
+    fn listen() -> Result<Self, Failure> {
+        let heard = |kind: SignalKind| {
+            signal(kind)
+                .map_err(|error| Failure::environment(format!("cannot listen to signals: {error}")))
+        };
+        Ok(Self {
+            interrupt: heard(SignalKind::interrupt())?,
+            terminate: heard(SignalKind::terminate())?,
+            asked: None,
+        })
+    }
+
+    /// Waits for a signal; a second call answers at once.
+    async fn signal(&mut self) {
+        if self.asked.is_some() {
+            return;
+        }
+        let exit = tokio::select! {
+            Some(()) = self.interrupt.recv() => Exit::Interrupted,
+            Some(()) = self.terminate.recv() => Exit::Terminated,
+            else => std::future::pending().await,
+        };
+        self.asked = Some(exit);
+    }
+
+    /// What a piece of work comes to; `None` when a signal came first and it did not end soon after.
+    async fn or<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            done = &mut work => return Some(done),
+            () = self.signal() => {}
+        }
+        tokio::time::timeout(START_GRACE, work).await.ok()
     }
 }
 

@@ -5,10 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::exit::{Exit, Failure};
 use super::inspect::{PrintArgs, print, view};
+use super::learn;
 use super::place::Place;
 use super::run::Format;
 use super::start;
-use crate::embedded::cluster::known_addresses;
+use crate::embedded::cluster::{known_addresses, lost_stores};
 use crate::session::{StagePhase, State};
 
 /// Where the session stands, who holds it, and where its cluster can be reached.
@@ -19,13 +20,17 @@ pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
     let folder = place.folder()?;
     let view = view(&folder)?;
     let catalog = place.catalog_of(view.checkpoint.as_ref())?;
-    let (state, _) = State::resume(
+    let (mut state, _) = State::resume(
         view.checkpoint.clone(),
         &view.entries,
         catalog.labs(),
         Timestamp::now(),
     );
     let running = start::running(&folder);
+    if running.is_none() {
+        // As the next start will find it.
+        state.lose(&lost_stores(&folder));
+    }
     let addresses = running.as_ref().map(|_| known_addresses(&folder));
     let counters = state.counters();
     let mut value = json!({
@@ -49,6 +54,7 @@ pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
         Format::Json => print(&value.to_string()),
         Format::Text => {
             value["phase"] = json!(phase(&state));
+            value["next"] = json!(learn::next_step(&state));
             value["addresses"] =
                 json!(address_lines(addresses.as_ref().and_then(Value::as_object)));
             print_lines(&value);

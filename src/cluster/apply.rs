@@ -97,6 +97,19 @@ fn applied_kinds() -> String {
     names.join(", ")
 }
 
+impl ApplyError {
+    /// Whether what is applied is at fault; else it is a matter of the environment, and nobody's failure.
+    #[must_use]
+    pub fn is_of_the_manifest(&self) -> bool {
+        matches!(
+            self,
+            ApplyError::UnknownKind { .. }
+                | ApplyError::ForeignNamespace { .. }
+                | ApplyError::Refused { .. }
+        )
+    }
+}
+
 impl Cluster {
     /// Applies one object of the lab; adds the lab's label and namespace.
     ///
@@ -215,7 +228,12 @@ impl Cluster {
                 object: title.to_owned(),
             }));
         }
-        let value = serde_json::to_value(&live).map_err(|error| refused(title, &error))?;
+        let value = serde_json::to_value(&live).map_err(|error| {
+            Retry::Final(ApplyError::Unavailable {
+                object: title.to_owned(),
+                message: format!("what is there cannot be read: {error}"),
+            })
+        })?;
         let hash = "/metadata/annotations/eventlab.dev~1applied";
         if text(&value, hash) == text(desired, hash) && !drifted(&value, desired) {
             return Ok(applied(Change::Unchanged, &live));
@@ -273,17 +291,27 @@ fn refused(title: &str, error: &serde_json::Error) -> Retry {
 
 fn failed(title: &str, error: &kube::Error) -> Retry {
     Retry::Final(match error {
-        kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429 => {
-            ApplyError::Refused {
-                object: title.to_owned(),
-                message: status.message.clone(),
-            }
-        }
+        kube::Error::Api(status) if is_about_the_object(status) => ApplyError::Refused {
+            object: title.to_owned(),
+            message: status.message.clone(),
+        },
         other => ApplyError::Unavailable {
             object: title.to_owned(),
             message: told(other),
         },
     })
+}
+
+/// Whether an answer speaks of the object's own text.
+///
+/// Everything else is between eventlab and the API server: who eventlab is (401), what it may do (403, also by quota or an
+/// admission rule of the cluster), what somebody else does (404, 408, 409, 429), and what a server or a proxy before it
+/// cannot do. A proxy's own 400 has no reason of the API's.
+fn is_about_the_object(status: &kube::core::Status) -> bool {
+    matches!(
+        (status.code, status.reason.as_str()),
+        (400, "BadRequest") | (413, "RequestEntityTooLarge") | (422, "Invalid")
+    )
 }
 
 fn api(
@@ -296,5 +324,51 @@ fn api(
         Api::namespaced_with(client, namespace, resource)
     } else {
         Api::all_with(client, resource)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(code: u16, reason: &str) -> ApplyError {
+        let status = kube::core::Status::failure("said so", reason).with_code(code);
+        match failed("Sensor/orders", &kube::Error::Api(Box::new(status))) {
+            Retry::Final(error) => error,
+            Retry::Again => panic!("{code} {reason} is tried again"),
+        }
+    }
+
+    /// Only what speaks of the object's text is about the object.
+    #[test]
+    fn no_answer_about_eventlab_or_the_server_is_held_against_a_manifest() {
+        for (code, reason) in [
+            (400, "BadRequest"),
+            (413, "RequestEntityTooLarge"),
+            (422, "Invalid"),
+        ] {
+            assert!(
+                answered(code, reason).is_of_the_manifest(),
+                "{code} {reason}"
+            );
+        }
+        let named = [
+            (401, "Unauthorized"),
+            (403, "Forbidden"),
+            (404, "NotFound"),
+            (405, "MethodNotAllowed"),
+            (408, "Timeout"),
+            (409, "Conflict"),
+            (409, "AlreadyExists"),
+            (410, "Expired"),
+            (415, "UnsupportedMediaType"),
+            (429, "TooManyRequests"),
+        ];
+        // A proxy's answers have no reason of the API's.
+        let foreign = (400..600).map(|code| (code, "Failed to parse error data"));
+        for (code, reason) in named.into_iter().chain(foreign) {
+            let error = answered(code, reason);
+            assert!(!error.is_of_the_manifest(), "{code} {reason}: {error}");
+        }
     }
 }

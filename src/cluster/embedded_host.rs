@@ -50,6 +50,10 @@ impl Host for EmbeddedHost {
         self.0.full_disk()
     }
 
+    fn lost(&self) -> Vec<String> {
+        self.0.lost().to_vec()
+    }
+
     fn bus_tag(&self) -> Option<String> {
         self.0.bus_tag().map(str::to_owned)
     }

@@ -169,10 +169,18 @@ impl Cluster {
     /// Attempt and effect rows after the given sequences.
     ///
     /// # Errors
-    /// [`LookError`] while the view cannot be reached.
+    /// [`LookError`] while the view cannot be reached, or when the last attempt that was read is not there any more.
     pub async fn ledger(&self, after: LedgerPosition) -> Result<LedgerView, LookError> {
+        let known = after.attempts;
+        let mut attempts: Vec<AttemptRow> = self
+            .pages(SERVICE, "/attempts", known.saturating_sub(1))
+            .await?;
+        if known > 0 && attempts.first().map(|row| row.seq) != Some(known) {
+            return Err(LookError::LedgerReplaced(known));
+        }
+        attempts.retain(|row| row.seq > known);
         Ok(LedgerView {
-            attempts: self.pages(SERVICE, "/attempts", after.attempts).await?,
+            attempts,
             effects: self.pages(SERVICE, "/effects", after.effects).await?,
             transitions: self
                 .pages(SERVICE, "/transitions", after.transitions)

@@ -98,6 +98,10 @@ pub trait Host: Send + Sync {
     fn kubectl_options(&self) -> Option<String> {
         None
     }
+    /// What the cluster held and has no more since it was left, in sentences, where the host itself can tell.
+    fn lost(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// The image that runs the program in pods.
     fn image(&self) -> &str {
         WORKLOAD_IMAGE
@@ -169,6 +173,10 @@ pub enum LookError {
     Bus(String),
     #[error("the answer of {service} cannot be read: {reason}")]
     Answer { service: String, reason: String },
+    #[error(
+        "the ledger does not hold attempt {0} any more, which was read before: its file was replaced, and what is missing from it says nothing"
+    )]
+    LedgerReplaced(u64),
 }
 
 /// What an API server said, or why nothing was heard of it, in one line and with the next step.
@@ -344,6 +352,12 @@ impl Cluster {
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.host.trouble()
+    }
+
+    /// What the cluster held and has no more since it was left, in sentences, where the host itself can tell.
+    #[must_use]
+    pub fn lost(&self) -> Vec<String> {
+        self.host.lost()
     }
 
     /// An attempt as names and order ids carry it: its number, and on a cluster that others use, the session's tag.

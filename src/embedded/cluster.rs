@@ -75,6 +75,35 @@ pub struct EmbeddedCluster {
     listener: Mutex<Option<JoinHandle<()>>>,
     cancel: CancellationToken,
     url: String,
+    lost: Vec<String>,
+}
+
+/// Made once both stores are open, so that it tells a first start from a later one.
+const PKI: &str = "pki";
+
+/// The stores of a cluster, and what each holds.
+const STORES: [(&str, &str); 2] = [
+    ("cluster.db", "the cluster's objects"),
+    ("bus.db", "the messages and consumers of the bus"),
+];
+
+/// Stores that an earlier life of the cluster has made, and that are empty or not there now, in sentences.
+#[must_use]
+pub fn lost_stores(state_dir: &Path) -> Vec<String> {
+    if !state_dir.join(PKI).is_dir() {
+        return Vec::new();
+    }
+    let found = STORES.iter().filter_map(|(file, holds)| {
+        let how = match std::fs::metadata(state_dir.join(file)) {
+            Ok(metadata) if metadata.len() > 0 => return None,
+            Ok(_) => "is empty (0 bytes)",
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "is not there any more",
+            // Opening it says more.
+            Err(_) => return None,
+        };
+        Some(format!("{file} {how}: {holds} are lost"))
+    });
+    found.collect()
 }
 
 /// With less room than this, in bytes, databases cannot write their next page.
@@ -91,10 +120,11 @@ impl EmbeddedCluster {
             path: config.state_dir.clone(),
             source,
         })?;
+        let lost = lost_stores(&config.state_dir);
         let api = ApiServer::open(&config.state_dir.join("cluster.db"), Options::default())?;
         let bus = BusHost::new(EmbeddedBus::open(&config.state_dir.join("bus.db"))?);
         let cancel = CancellationToken::new();
-        let pki = config.state_dir.join("pki");
+        let pki = config.state_dir.join(PKI);
         let identity = ServingIdentity::load_or_create(&pki)?;
         let listener = Listener::bind(
             config.api_port,
@@ -128,6 +158,7 @@ impl EmbeddedCluster {
             listener: Mutex::new(Some(listener)),
             cancel,
             url,
+            lost,
         })
     }
 
@@ -177,6 +208,12 @@ impl EmbeddedCluster {
     #[must_use]
     pub fn bus_tag(&self) -> Option<&str> {
         self.config.bus_tag.as_deref()
+    }
+
+    /// What an earlier life had stored and this one did not find, in sentences.
+    #[must_use]
+    pub fn lost(&self) -> &[String] {
+        &self.lost
     }
 
     /// Why nothing of this cluster can be written any more: the disk under its folder is full.

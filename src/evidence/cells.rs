@@ -199,13 +199,34 @@ fn submit(trail: &Trail<'_>) -> Cell {
     implied(&trail.rows())
 }
 
+/// The last phase seen of a Workflow.
+struct LastPhase<'a> {
+    phase: &'a str,
+    /// Why it did not end well, if it did not.
+    reason: Option<Reason>,
+    fact: &'a Fact,
+}
+
 /// The last phase seen of each Workflow of this arrival.
-fn last_phases<'a>(trail: &Trail<'a>) -> Vec<(&'a str, &'a Fact)> {
-    let mut last: BTreeMap<&str, (&str, &Fact)> = BTreeMap::new();
+fn last_phases<'a>(trail: &Trail<'a>) -> Vec<LastPhase<'a>> {
+    let mut last: BTreeMap<&str, LastPhase<'a>> = BTreeMap::new();
     for fact in &trail.phases {
-        if let Observation::WorkflowPhase { name, phase, .. } = &fact.observation {
+        if let Observation::WorkflowPhase {
+            name,
+            phase,
+            message,
+        } = &fact.observation
+        {
             let key = fact.known_execution().unwrap_or(name);
-            last.insert(key, (phase, fact));
+            let reason = reason::of_phase(phase, message);
+            last.insert(
+                key,
+                LastPhase {
+                    phase,
+                    reason,
+                    fact,
+                },
+            );
         }
     }
     last.into_values().collect()
@@ -214,21 +235,20 @@ fn last_phases<'a>(trail: &Trail<'a>) -> Vec<(&'a str, &'a Fact)> {
 /// One success is enough; `no` needs every Workflow seen to have ended badly.
 fn run(trail: &Trail<'_>) -> Cell {
     let phases = last_phases(trail);
-    let facts: Vec<&Fact> = phases.iter().map(|(_, fact)| *fact).collect();
-    if let Some((_, fact)) = phases.iter().find(|(phase, _)| *phase == "Succeeded") {
-        return cell(CellState::Yes, "Succeeded", &[fact]);
+    let facts: Vec<&Fact> = phases.iter().map(|last| last.fact).collect();
+    if let Some(last) = phases.iter().find(|last| last.phase == "Succeeded") {
+        return cell(CellState::Yes, "Succeeded", &[last.fact]);
     }
-    let open = phases
-        .iter()
-        .find(|(phase, _)| reason::of_phase(phase).is_none());
-    if let Some((phase, _)) = open {
-        let text = if phase.is_empty() { "created" } else { phase };
+    let open = phases.iter().find(|last| last.reason.is_none());
+    if let Some(last) = open {
+        let text = if last.phase.is_empty() {
+            "created"
+        } else {
+            last.phase
+        };
         return cell(CellState::Unknown, text, &facts);
     }
-    match phases
-        .first()
-        .and_then(|(phase, _)| reason::of_phase(phase))
-    {
+    match phases.first().and_then(|last| last.reason) {
         Some(reason) => match explained(trail) {
             // The workload says why it failed: its row is the better reason, on the same layer.
             Some((attempt, why)) => {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::access::Right;
 use super::fact::{Fact, Observation};
 use super::layer::{Fate, Layer};
-use super::verdict::Verdict;
+use super::verdict::{Outcome, Verdict};
 
 /// An effect that is about to run. It is on disk before it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -119,6 +119,60 @@ pub struct Judgement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
     pub verdict: Verdict,
+}
+
+impl Judgement {
+    /// The judgement as it stands while the journal holds the facts of these numbers: one that rests on facts that are not
+    /// there any more is unproven, whatever it was.
+    #[must_use]
+    pub fn standing(&self, there: &BTreeSet<u64>) -> Judgement {
+        let missing: Vec<String> = self
+            .verdict
+            .facts
+            .iter()
+            .filter(|fact| !there.contains(fact))
+            .map(|fact| format!("#{fact}"))
+            .collect();
+        if missing.is_empty() || self.verdict.outcome == Outcome::Unproven {
+            return self.clone();
+        }
+        let mut judgement = self.clone();
+        judgement.verdict.outcome = Outcome::Unproven;
+        judgement.verdict.because = Some(format!(
+            "the journal does not hold {} any more, on which this rested",
+            missing.join(", ")
+        ));
+        judgement
+    }
+}
+
+impl Claim {
+    /// The claim as it is answered while the journal holds the facts of these numbers.
+    #[must_use]
+    pub fn standing(&self, there: &BTreeSet<u64>) -> Claim {
+        let answer = match &self.answer {
+            ClaimAnswer::SupportedBy { facts }
+                if !facts.iter().all(|fact| there.contains(fact)) =>
+            {
+                ClaimAnswer::NothingShowsThis
+            }
+            answer => answer.clone(),
+        };
+        Claim {
+            answer,
+            ..self.clone()
+        }
+    }
+}
+
+/// The numbers of the facts in a journal.
+#[must_use]
+pub fn fact_numbers(entries: &[Entry]) -> BTreeSet<u64> {
+    let number = |entry: &Entry| match entry {
+        Entry::Fact(fact) => Some(fact.seq),
+        _ => None,
+    };
+    entries.iter().filter_map(number).collect()
 }
 
 /// One line of the journal.

@@ -122,6 +122,9 @@ pub enum Reason {
     NotWritten,
     /// run: the claim was not this run's any more, so that it wrote nothing.
     StaleOwner,
+    /// intake, submit or run: whoever was asked could not do it now, for a reason that lies in the environment: no answer,
+    /// no room, a lock, credentials that are not known.
+    Unavailable,
 }
 
 impl Reason {
@@ -138,6 +141,12 @@ impl Reason {
         )
     }
 
+    /// Whether it says nothing of what was applied or sent: the environment was not able to take it.
+    #[must_use]
+    pub fn is_of_the_environment(self) -> bool {
+        matches!(self, Reason::PublishFailed | Reason::Unavailable)
+    }
+
     /// The layer whose evidence this reason is.
     #[must_use]
     pub fn layer(self) -> Layer {
@@ -152,7 +161,10 @@ impl Reason {
             Reason::MissingPath | Reason::Mismatch | Reason::BadPattern | Reason::FilterError => {
                 Layer::Filter
             }
-            Reason::Forbidden | Reason::AlreadyExists | Reason::TriggerFailed => Layer::Submit,
+            Reason::Forbidden
+            | Reason::AlreadyExists
+            | Reason::TriggerFailed
+            | Reason::Unavailable => Layer::Submit,
             Reason::WorkflowFailed
             | Reason::WorkflowError
             | Reason::Unresolved
@@ -167,7 +179,9 @@ impl Reason {
     /// at `run`.
     #[must_use]
     pub fn can_stop(self, layer: Layer) -> bool {
-        self.layer() == layer || (layer == Layer::Run && self.fails_the_run())
+        self.layer() == layer
+            || (layer == Layer::Run && self.fails_the_run())
+            || (self == Reason::Unavailable && matches!(layer, Layer::Intake | Layer::Run))
     }
 
     /// The reason as a lab file writes it.
@@ -206,6 +220,7 @@ impl Reason {
             Reason::Busy => "busy",
             Reason::NotWritten => "not written",
             Reason::StaleOwner => "stale owner",
+            Reason::Unavailable => "unavailable",
         }
     }
 }

@@ -26,4 +26,6 @@ pub use matrix::{MatrixLine, matrix_line};
 pub use orders::{OrderExpectation, judge_orders};
 pub use table::{Cell, CellState, Counters, ProbeRun, Row, counters, rows};
 pub use trail::{Scope, is_session_trace, trace_id};
-pub use verdict::{Expectation, Occasion, Outcome, Verdict, is_decided, judge, stays_as_it_was};
+pub use verdict::{
+    Expectation, Occasion, Outcome, Verdict, is_decided, judge, stays_as_it_was, was_hindered,
+};

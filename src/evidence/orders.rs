@@ -32,15 +32,16 @@ struct Seen<'a> {
 
 /// Judges every expectation by the last look of this stage and attempt.
 ///
-/// `not_looked` says why the look was not made. `under_way` says that not every run had come to its end by then: what is
-/// missing may still come, and what is right may still become too much; only what is too much already is decided.
+/// `not_looked` says why the look was not made. `open` says why the books were not closed by then: a run had not come to its
+/// end, or the environment kept it from its work. What is missing may still come, and what is right may still become too
+/// much; only what is too much already is decided.
 #[must_use]
 pub fn judge_orders(
     occasion: Occasion<'_>,
     expected: &[OrderExpectation],
     facts: &[Fact],
     not_looked: Option<&str>,
-    under_way: bool,
+    open: Option<&str>,
 ) -> Vec<Judgement> {
     expected
         .iter()
@@ -48,7 +49,7 @@ pub fn judge_orders(
             let look = last_look(expectation, occasion, facts);
             Judgement {
                 order: Some(expectation.name.clone()),
-                ..occasion.judgement(holds(expectation, look, not_looked, under_way))
+                ..occasion.judgement(holds(expectation, look, not_looked, open))
             }
         })
         .collect()
@@ -89,7 +90,7 @@ fn holds(
     expectation: &OrderExpectation,
     look: Option<(&Fact, Seen<'_>)>,
     not_looked: Option<&str>,
-    under_way: bool,
+    open: Option<&str>,
 ) -> Verdict {
     let claim = format!(
         "order {} {}: {}",
@@ -113,19 +114,17 @@ fn holds(
         return verdict(Outcome::Unproven, Some(because), facts);
     }
     let differences = differences(expectation, &seen);
-    if differences.is_empty() && under_way {
-        let because = "a run had not ended by then, and could still add to it".to_owned();
-        verdict(Outcome::Unproven, Some(because), facts)
-    } else if differences.is_empty() {
-        verdict(Outcome::Proven, None, facts)
-    } else if under_way && !too_much(expectation, &seen) {
-        let because = format!(
-            "{}, and a run had not ended by then",
-            differences.join(", ")
-        );
-        verdict(Outcome::Unproven, Some(because), facts)
-    } else {
-        verdict(Outcome::Refuted, Some(differences.join(", ")), facts)
+    match open {
+        Some(why) if differences.is_empty() => {
+            let because = format!("{why}, and could still add to it");
+            verdict(Outcome::Unproven, Some(because), facts)
+        }
+        Some(why) if !too_much(expectation, &seen) => {
+            let because = format!("{}, and {why}", differences.join(", "));
+            verdict(Outcome::Unproven, Some(because), facts)
+        }
+        None if differences.is_empty() => verdict(Outcome::Proven, None, facts),
+        _ => verdict(Outcome::Refuted, Some(differences.join(", ")), facts),
     }
 }
 
@@ -244,7 +243,8 @@ mod tests {
             stage: &stage,
             attempt,
         };
-        let judged = judge_orders(occasion, &[expectation()], &facts, None, under_way);
+        let open = under_way.then_some("a run had not ended by then");
+        let judged = judge_orders(occasion, &[expectation()], &facts, None, open);
         (
             judged[0].verdict.outcome,
             judged[0].verdict.because.clone().unwrap_or_default(),

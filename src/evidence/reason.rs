@@ -12,6 +12,7 @@ pub fn of_answer(status: u16, body: &str) -> Option<Reason> {
         400 if body.contains("method") || body.is_empty() => Reason::WrongMethod,
         401 | 403 => Reason::Unauthorized,
         405 => Reason::WrongMethod,
+        408 | 425 | 429 => Reason::Unavailable,
         300..=399 | 404 | 410 => Reason::NoSuchEndpoint,
         500 if !body.contains("failed to") => Reason::BadBody,
         500..=599 => Reason::PublishFailed,
@@ -37,16 +38,48 @@ pub fn of_trigger(error: &str) -> Reason {
         Reason::Forbidden
     } else if error.contains("already exists") {
         Reason::AlreadyExists
+    } else if is_trouble_of_the_api(error) {
+        Reason::Unavailable
     } else {
         Reason::TriggerFailed
     }
 }
 
+/// What clients say when the API server did not decide: it does not know who asks, has no time, or is not there.
+const TROUBLE: &[&str] = &[
+    "Unauthorized",
+    "asked for the client to provide credentials",
+    "Internal error occurred",
+    "currently unable to handle the request",
+    "unable to return a response in the time allotted",
+    "received too many requests",
+    "Operation cannot be fulfilled",
+    "etcdserver:",
+    "TLS handshake timeout",
+    "dial tcp",
+    "http2: client connection lost",
+];
+
+fn is_trouble_of_the_api(error: &str) -> bool {
+    TROUBLE.iter().any(|text| error.contains(text))
+}
+
+/// How a workload ends that could be done another time (`EX_TEMPFAIL` of sysexits), as a Workflow tells it.
+const TEMPORARY: &str = "(exit code 75)";
+
+/// Whether a Workflow's or a node's message says that the workload could not be done now, and may be another time.
+#[must_use]
+pub fn is_temporary(message: &str) -> bool {
+    message.contains(TEMPORARY)
+}
+
 /// Why a Workflow did not end well; `None` while it runs and when it succeeded.
 #[must_use]
-pub fn of_phase(phase: &str) -> Option<Reason> {
+pub fn of_phase(phase: &str, message: &str) -> Option<Reason> {
     match phase {
+        "Failed" | "Error" if is_temporary(message) => Some(Reason::Unavailable),
         "Failed" => Some(Reason::WorkflowFailed),
+        "Error" if is_trouble_of_the_api(message) => Some(Reason::Unavailable),
         "Error" => Some(Reason::WorkflowError),
         _ => None,
     }
@@ -96,8 +129,97 @@ mod tests {
             ),
             (500, "failed to record event", Some(Reason::PublishFailed)),
             (503, "", Some(Reason::PublishFailed)),
+            (429, "slow down", Some(Reason::Unavailable)),
+            (408, "", Some(Reason::Unavailable)),
         ] {
             assert_eq!(of_answer(status, body), want, "{status} {body}");
+        }
+    }
+
+    /// What the API server did not decide is nobody's fault; what it decided about the object is.
+    #[test]
+    fn triggers() {
+        for (error, want) in [
+            (
+                "workflows.argoproj.io is forbidden: User \"x\" cannot create",
+                Reason::Forbidden,
+            ),
+            (
+                "workflows.argoproj.io \"a\" already exists",
+                Reason::AlreadyExists,
+            ),
+            ("failed to apply parameters", Reason::TriggerFailed),
+            (
+                "Workflow.argoproj.io \"ORD_1\" is invalid: metadata.name",
+                Reason::TriggerFailed,
+            ),
+            (
+                "failed to execute trigger, Unauthorized",
+                Reason::Unavailable,
+            ),
+            (
+                "the server has asked for the client to provide credentials",
+                Reason::Unavailable,
+            ),
+            (
+                "Internal error occurred: failed calling webhook",
+                Reason::Unavailable,
+            ),
+            (
+                "Post \"https://10.96.0.1:443/apis\": dial tcp 10.96.0.1:443: connect: connection refused",
+                Reason::Unavailable,
+            ),
+            (
+                "Operation cannot be fulfilled on x: the object has been modified",
+                Reason::Unavailable,
+            ),
+        ] {
+            assert_eq!(of_trigger(error), want, "{error}");
+        }
+    }
+
+    #[test]
+    fn phases() {
+        for (phase, message, want) in [
+            ("Running", "", None),
+            ("Succeeded", "", None),
+            (
+                "Failed",
+                "main: Error (exit code 1)",
+                Some(Reason::WorkflowFailed),
+            ),
+            (
+                "Failed",
+                "main: Error (exit code 175)",
+                Some(Reason::WorkflowFailed),
+            ),
+            (
+                "Failed",
+                "main: Error (exit code 75)",
+                Some(Reason::Unavailable),
+            ),
+            (
+                "Error",
+                "main: Error (exit code 75): x",
+                Some(Reason::Unavailable),
+            ),
+            (
+                "Failed",
+                "main: Error (exit code 1): Unauthorized",
+                Some(Reason::WorkflowFailed),
+            ),
+            (
+                "Error",
+                "wait: Error (exit code 64): workflowtaskresults.argoproj.io is forbidden: x",
+                Some(Reason::WorkflowError),
+            ),
+            (
+                "Error",
+                "wait: Error (exit code 64): Unauthorized",
+                Some(Reason::Unavailable),
+            ),
+        ] {
+            assert_eq!(of_phase(phase, message), want, "{phase} {message}");
         }
     }
 

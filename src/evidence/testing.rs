@@ -176,14 +176,20 @@ impl Request {
             }
             Fate::Stopped {
                 layer: Layer::Submit,
-                ..
-            } => facts.push(self.own(
-                Layer::Submit,
-                Observation::TriggerFailed {
-                    trigger,
-                    error: "workflows.argoproj.io is forbidden: User \"x\"".to_owned(),
-                },
-            )),
+                reason,
+            } => facts.push(
+                self.own(
+                    Layer::Submit,
+                    Observation::TriggerFailed {
+                        trigger,
+                        error: match reason {
+                            Reason::Unavailable => "Unauthorized",
+                            _ => "workflows.argoproj.io is forbidden: User \"x\"",
+                        }
+                        .to_owned(),
+                    },
+                ),
+            ),
             _ => {
                 facts.push(self.own(Layer::Submit, Observation::Triggered { trigger }));
                 self.executed(facts);
@@ -214,13 +220,21 @@ impl Request {
             }
             _ => "Succeeded",
         };
-        for phase in ["Running", phase] {
+        let message = match self.fate {
+            Fate::Stopped { reason, .. } | Fate::AppliedButRunStopped { reason }
+                if reason == Reason::Unavailable =>
+            {
+                "main: Error (exit code 75): error: ledger /data/ledger.db stayed locked"
+            }
+            _ => "",
+        };
+        for (phase, message) in [("Running", ""), (phase, message)] {
             facts.push(self.ran(
                 Layer::Run,
                 Observation::WorkflowPhase {
                     name: name.clone(),
                     phase: phase.to_owned(),
-                    message: String::new(),
+                    message: message.to_owned(),
                 },
             ));
         }
@@ -321,6 +335,11 @@ pub fn fates() -> Vec<Fate> {
         Fate::AppliedButRunStopped {
             reason: Reason::WorkflowFailed,
         },
+        Fate::AppliedButRunStopped {
+            reason: Reason::Unavailable,
+        },
+        stopped(Layer::Submit, Reason::Unavailable),
+        stopped(Layer::Run, Reason::Unavailable),
         stopped(Layer::Ready, Reason::NotSubscribed),
         stopped(Layer::Intake, Reason::NoSuchEndpoint),
         stopped(Layer::Intake, Reason::Unauthorized),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::fact::{Fact, Observation, PodInstance};
 use super::journal::Judgement;
 use super::layer::{Fate, Layer, Reason};
-use super::table::{CellState, Row, effect_count};
+use super::table::{Cell, CellState, Row, effect_count};
 use super::trail::{Scope, Trail, in_scope};
 
 /// The three outcomes; `Unproven` is never shown as a pass.
@@ -182,8 +182,20 @@ pub fn fate_holds(
         let facts = row.cell(Layer::Ready).facts.clone();
         return Verdict::unproven(claim, TOO_LATE, facts);
     }
-    if let Some((layer, because)) = contradiction(&expectation.fate, row) {
-        return Verdict::refuted(claim, because, row.cell(layer).facts.clone());
+    let contradictions = contradictions(&expectation.fate, row);
+    let hindered = contradictions
+        .iter()
+        .position(|(layer, _)| is_hindered(row.cell(*layer)));
+    // What an event did not reach because of the environment says nothing of what was applied; what it did reach does.
+    let refuting = contradictions.iter().enumerate().find(|(at, (layer, _))| {
+        hindered.is_none_or(|first| *at < first || row.cell(*layer).state != CellState::No)
+    });
+    if let Some((_, (layer, because))) = refuting {
+        return Verdict::refuted(claim, because.clone(), row.cell(*layer).facts.clone());
+    }
+    if let Some((layer, _)) = hindered.and_then(|at| contradictions.get(at)) {
+        let because = hindrance(*layer, row, facts);
+        return Verdict::unproven(claim, because, row.cell(*layer).facts.clone());
     }
     if row.fate.as_ref() != Some(&expectation.fate) {
         return Verdict::unproven(claim, open_question(row), row.facts());
@@ -194,9 +206,36 @@ pub fn fate_holds(
     }
 }
 
-/// The first cell whose facts speak against the fate, with what they say.
-fn contradiction(fate: &Fate, row: &Row) -> Option<(Layer, String)> {
-    Layer::ALL.into_iter().find_map(|layer| {
+/// Whether a layer did not take the event for a reason of the environment.
+fn is_hindered(cell: &Cell) -> bool {
+    cell.state == CellState::No && cell.reason.is_some_and(Reason::is_of_the_environment)
+}
+
+/// Whether some layer did not take a request for a reason of the environment, whatever was expected of it.
+#[must_use]
+pub fn was_hindered(row: &Row) -> bool {
+    row.cells.iter().any(is_hindered)
+}
+
+/// What the environment was not able to do, in the words of whoever said so.
+fn hindrance(layer: Layer, row: &Row, facts: &[Fact]) -> String {
+    let cell = row.cell(layer);
+    let last = cell.facts.iter().max();
+    let fact = last.and_then(|seq| facts.iter().find(|fact| fact.seq == *seq));
+    let said = match fact.map(|fact| &fact.observation) {
+        Some(Observation::WorkflowPhase { phase, message, .. }) => format!("{phase}, {message}"),
+        Some(Observation::TriggerFailed { error, .. }) => error.clone(),
+        Some(Observation::HttpAnswer { status, body }) => format!("{status} {}", body.trim_end()),
+        _ => cell.text.clone(),
+    };
+    format!(
+        "the {layer} layer was not able to take it, and that lies in the environment: {said}; mend that, then do the stage again"
+    )
+}
+
+/// The cells whose facts speak against the fate, in the order of the layers, with what they say.
+fn contradictions(fate: &Fate, row: &Row) -> Vec<(Layer, String)> {
+    let contradiction = |layer: Layer| {
         let cell = row.cell(layer);
         let allowed = allowed_reason(fate, layer);
         match cell.state {
@@ -217,7 +256,8 @@ fn contradiction(fate: &Fate, row: &Row) -> Option<(Layer, String)> {
             _ => None,
         }
         .filter(|_| !behind_the_stop(fate, layer, cell.state))
-    })
+    };
+    Layer::ALL.into_iter().filter_map(contradiction).collect()
 }
 
 /// The reason with which this fate lets a layer stop the event.

@@ -1,7 +1,8 @@
 //! What runs behind `eventlab ledger …`: in pods, and for people in a shell.
 //!
 //! Data goes to stdout, talk to stderr. Exit codes: 0 done (also for a duplicate), 1 it could not be done, 3 conflict or,
-//! of a command that prints, the running session could not be looked at, 4 unresolved, 5 another run works on it, 64 bad arguments.
+//! of a command that prints, the running session could not be looked at, 4 unresolved, 5 another run works on it, 64 bad
+//! arguments, 75 not now: the file is locked, full, read-only or gone, and the same command may do it another time.
 
 mod apply;
 mod deliver;
@@ -38,6 +39,8 @@ pub const UNRESOLVED: u8 = 4;
 pub const BUSY: u8 = 5;
 /// The arguments are wrong (`EX_USAGE` of sysexits).
 pub const USAGE: u8 = 64;
+/// Nothing is wrong with the order or its run: the file could not be written now (`EX_TEMPFAIL` of sysexits).
+pub const NOT_NOW: u8 = 75;
 
 /// The order ledger.
 #[derive(Debug, Subcommand)]
@@ -121,6 +124,7 @@ impl CommandError {
             | CommandError::NoCrm
             | CommandError::NotThere { .. }
             | CommandError::NoClaim { .. } => USAGE,
+            CommandError::Ledger(error) if error.is_of_the_environment() => NOT_NOW,
             CommandError::View(_) => UNSEEN,
             // A reader that went away (`| head`) has what it wanted.
             CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => DONE,

@@ -23,6 +23,10 @@ pub enum LedgerError {
     #[error("ledger {} may not be written; check the mode of the file and its directory", .0.display())]
     ReadOnly(PathBuf),
     #[error(
+        "ledger {} was removed or replaced while it was in use: what stood in it cannot be read any more, and what is missing from the file there now says nothing; put it back, or start its reader anew", .0.display()
+    )]
+    Gone(PathBuf),
+    #[error(
         "ledger {} has schema version {found}, this eventlab knows up to {known}; use the newer eventlab", path.display()
     )]
     Newer {
@@ -41,6 +45,21 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
+    /// Whether it lies with the file and its disk alone, so that it says nothing of an order.
+    #[must_use]
+    pub fn is_of_the_environment(&self) -> bool {
+        match self {
+            LedgerError::Full(_)
+            | LedgerError::Busy(_)
+            | LedgerError::ReadOnly(_)
+            | LedgerError::Gone(_) => true,
+            LedgerError::Sql { source, .. } => {
+                source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
+            }
+            _ => false,
+        }
+    }
+
     /// Sorts an SQLite failure on the file at `path` by what its user can do about it.
     pub(super) fn from_sql(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_path_buf();

@@ -1,7 +1,7 @@
 //! Reading a ledger that other processes write.
 //!
-//! A [`Reader`] never writes, sees every committed row at once, and takes a file that is not there (yet, or any more)
-//! for an empty ledger.
+//! A [`Reader`] never writes, sees every committed row at once, and takes a file that is not there yet for an empty ledger.
+//! A file that it has read and that is gone, or another one now, is none: rows that it held may be missing from what is there.
 
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -197,7 +197,7 @@ pub struct Reader {
     open: Mutex<Option<Opened>>,
 }
 
-/// A connection and the file it belongs to: a file that was put in its place is opened anew.
+/// A connection and the file it belongs to.
 #[derive(Debug)]
 struct Opened {
     connection: Connection,
@@ -314,9 +314,11 @@ impl Reader {
                 });
             }
             Ok(metadata) => FileId::of(&metadata),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                *open = None;
+            Err(error) if error.kind() == ErrorKind::NotFound && open.is_none() => {
                 return Ok(false);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(LedgerError::Gone(self.path.clone()));
             }
             Err(error) => {
                 return Err(LedgerError::Open {
@@ -325,8 +327,12 @@ impl Reader {
                 });
             }
         };
-        if open.as_ref().is_some_and(|opened| opened.file == file) {
-            return Ok(true);
+        if let Some(opened) = open.as_ref() {
+            // Who writes to the file that was read still does so, unseen from the path.
+            return match opened.file == file {
+                true => Ok(true),
+                false => Err(LedgerError::Gone(self.path.clone())),
+            };
         }
         *open = schema::open_for_reading(&self.path)?.map(|connection| Opened { connection, file });
         Ok(open.is_some())

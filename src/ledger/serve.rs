@@ -124,7 +124,7 @@ fn answer<T>(
 ) -> Response {
     match read {
         Ok(Ok(value)) => show(value),
-        Ok(Err(error @ LedgerError::Busy(_))) => {
+        Ok(Err(error)) if error.is_of_the_environment() => {
             failure(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
         }
         Ok(Err(error)) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),

@@ -406,17 +406,28 @@ fn a_reader_follows_the_file_at_its_path() {
         .unwrap();
     assert_eq!(reader.orders(0, 10).unwrap().items[0].order_id, "o-1");
 
-    let other = folder.path().join("other.db");
+    let (aside, other) = (
+        folder.path().join("aside.db"),
+        folder.path().join("other.db"),
+    );
     Ledger::open(&other)
         .unwrap()
         .apply(&order("o-2", 1, "a"), Mode::Atomic)
         .unwrap();
+    // Gone, or another one in its place: what is not in it says nothing, and the old one counts again once it is back.
+    let read = || {
+        reader
+            .orders(0, 10)
+            .map(|page| page.items[0].order_id.clone())
+    };
+    std::fs::rename(&path, &aside).unwrap();
+    assert!(matches!(read(), Err(LedgerError::Gone(_))), "{:?}", read());
+    std::fs::write(&path, "").unwrap();
+    assert!(matches!(read(), Err(LedgerError::Gone(_))), "{:?}", read());
     std::fs::rename(&other, &path).unwrap();
-    assert_eq!(
-        reader.orders(0, 10).unwrap().items[0].order_id,
-        "o-2",
-        "the file was replaced"
-    );
+    assert!(matches!(read(), Err(LedgerError::Gone(_))), "{:?}", read());
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(read().unwrap(), "o-1");
 }
 
 #[test]

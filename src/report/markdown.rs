@@ -6,24 +6,34 @@ use super::{AttemptReport, LabReport, Report};
 use crate::evidence::journal::{Claim, ClaimAnswer};
 use crate::evidence::{AccessRow, CellState, Fact, Fate, Layer, Outcome, Row};
 
-/// The whole report. It says of every half-done lab that it is one.
-#[must_use]
-pub fn render(report: &Report) -> String {
-    let mut out = String::from("# Incident report\n");
-    if report.labs.is_empty() {
-        out.push_str("\nNothing was collected yet. Start a lab with `eventlab`.\n");
-    }
-    for lab in &report.labs {
-        render_lab(&mut out, lab);
-    }
-    out
-}
-
 /// Writing to a String cannot fail.
 macro_rules! put {
     ($out:expr, $($text:tt)*) => {
         let _ = writeln!($out, $($text)*);
     };
+}
+
+/// The whole report. It says of every half-done lab that it is one.
+#[must_use]
+pub fn render(report: &Report) -> String {
+    let mut out = String::from("# Incident report\n");
+    if !report.notes.is_empty() {
+        out.push_str("\n**Not all of this session could be read.**\n\n");
+    }
+    for note in &report.notes {
+        put!(out, "- {}", line(note));
+    }
+    match (report.labs.is_empty(), report.notes.is_empty()) {
+        (true, true) => {
+            out.push_str("\nNothing was collected yet. Start a lab with `eventlab`.\n");
+        }
+        (true, false) => out.push_str("\nNothing else is there.\n"),
+        (false, _) => {}
+    }
+    for lab in &report.labs {
+        render_lab(&mut out, lab);
+    }
+    out
 }
 
 fn render_lab(out: &mut String, lab: &LabReport) {

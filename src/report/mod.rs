@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::evidence::Scope;
-use crate::evidence::journal::{Claim, IntentAction, Judgement, Note, Prediction};
+use crate::evidence::journal::{Claim, IntentAction, Judgement, Note, Prediction, fact_numbers};
 use crate::evidence::table::{Counters, ProbeRun, counters, rows};
 use crate::evidence::{AccessRow, Entry, Fact, Layer, Outcome, Row, access_table};
 use crate::lab::Lab;
@@ -30,6 +30,9 @@ use standing::{Unjudged, complete, standing, unjudged};
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub labs: Vec<LabReport>,
+    /// What of the session could not be read, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// One lab: its attempts in order, what was claimed, and what is still open.
@@ -92,7 +95,15 @@ impl Report {
                 .into_iter()
                 .map(|name| lab_report(name, entries, labs))
                 .collect(),
+            notes: Vec::new(),
         }
+    }
+
+    /// Says as well what of the session could not be read: what is missing is not what never was.
+    #[must_use]
+    pub fn with_notes(mut self, notes: &[String]) -> Self {
+        self.notes.extend_from_slice(notes);
+        self
     }
 
     /// Whether every lab in it is complete and nothing in it was refuted or stayed unproven at the end.
@@ -131,11 +142,12 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
             }
         })
         .collect();
+    let there = fact_numbers(entries);
     let claims: Vec<Claim> = mine
         .iter()
         .filter_map(|entry| {
             if let Entry::Claim(claim) = entry {
-                Some(claim.clone())
+                Some(claim.standing(&there))
             } else {
                 None
             }
@@ -145,7 +157,7 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
         .iter()
         .filter_map(|entry| {
             if let Entry::Judgement(judgement) = entry {
-                Some(judgement.clone())
+                Some(judgement.standing(&there))
             } else {
                 None
             }
@@ -351,4 +363,91 @@ fn proof<'a>(lab: Option<&'a Lab>, claim: &Claim) -> Option<&'a str> {
     let points = &stage.report.as_ref()?.not_proven;
     let point = points.iter().find(|point| point.text == claim.statement)?;
     Some(point.proof.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Occasion, Verdict};
+
+    fn judged(stage: &str, attempt: u32, outcome: Outcome) -> Judgement {
+        let occasion = Occasion {
+            time: jiff::Timestamp::UNIX_EPOCH,
+            lab: "own",
+            stage,
+            attempt,
+        };
+        occasion.judgement(Verdict {
+            outcome,
+            claim: "flat: passes".to_owned(),
+            because: None,
+            facts: Vec::new(),
+        })
+    }
+
+    /// Whatever is lost of the facts, a verdict that rested on them is no pass any more.
+    #[test]
+    fn a_verdict_without_its_facts_proves_nothing() {
+        use crate::evidence::testing::{LAB, Request, numbered};
+        use crate::evidence::{Fate, journal::ClaimAnswer};
+        use crate::session::state::tests::{probe, stage};
+        let facts = numbered(Request::new(1, Fate::Applied).facts());
+        let rests_on: Vec<u64> = facts.iter().map(|fact| fact.seq).collect();
+        let mut judgement = judged("send", 1, Outcome::Proven);
+        judgement.lab = LAB.to_owned();
+        judgement.verdict.facts.clone_from(&rests_on);
+        let claim = Claim {
+            time: jiff::Timestamp::UNIX_EPOCH,
+            lab: LAB.to_owned(),
+            stage: "send".to_owned(),
+            topic: "fact".to_owned(),
+            statement: "it was applied".to_owned(),
+            answer: ClaimAnswer::SupportedBy {
+                facts: rests_on.clone(),
+            },
+        };
+        let mut send = stage("send", crate::lab::StageKind::Send);
+        send.probes = vec![probe("flat", Fate::Applied)];
+        let lab = crate::session::state::tests::lab(LAB, vec![send]);
+        let report = |without: Option<u64>| {
+            let kept = facts.iter().filter(|fact| Some(fact.seq) != without);
+            let mut entries: Vec<Entry> = kept.cloned().map(Entry::Fact).collect();
+            entries.push(Entry::Judgement(judgement.clone()));
+            entries.push(Entry::Claim(claim.clone()));
+            Report::new(&entries, std::slice::from_ref(&lab))
+        };
+        let whole = report(None);
+        assert!(whole.proven());
+        let supported = |report: &Report| {
+            matches!(
+                report.labs[0].claims[0].answer,
+                ClaimAnswer::SupportedBy { .. }
+            )
+        };
+        assert!(supported(&whole));
+        for gone in rests_on {
+            let report = report(Some(gone));
+            assert!(!report.proven(), "without #{gone}");
+            assert!(!supported(&report), "without #{gone}");
+            let text = markdown::render(&report);
+            assert!(!text.contains("**proven**"), "{text}");
+            assert!(
+                text.contains(&format!("does not hold #{gone} any more")),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_said_in_every_form() {
+        let note = "lines of the journal cannot be read and prove nothing: 1, 2";
+        let report = Report::new(&[], &[]).with_notes(&[note.to_owned()]);
+        let text = markdown::render(&report);
+        assert!(
+            text.contains(note) && !text.contains("Nothing was collected"),
+            "{text}"
+        );
+        assert!(json::render(&report).unwrap().contains(note));
+        assert!(markdown::render(&Report::new(&[], &[])).contains("Nothing was collected"));
+    }
 }

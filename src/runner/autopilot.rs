@@ -213,10 +213,16 @@ async fn play_stage(
             for wrong in chosen(stage, tries) {
                 let end = try_wrong(driver, stage, wrong).await?;
                 if let Some(text) = end.complaint() {
-                    played.refuted.push(format!(
-                        "stage `{}`, wrong fix `{}`: {text}",
-                        stage.name, wrong.name
-                    ));
+                    let text =
+                        format!("stage `{}`, wrong fix `{}`: {text}", stage.name, wrong.name);
+                    match &end {
+                        // Nobody saw whether it fails.
+                        WrongEnd::Unproven(reasons) => {
+                            played.environment |= reasons.iter().any(|reason| reason.environment);
+                            played.unproven.push(text);
+                        }
+                        _ => played.refuted.push(text),
+                    }
                 }
                 report(Progress::WrongFix {
                     lab: lab.name.clone(),

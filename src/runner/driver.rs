@@ -116,10 +116,16 @@ impl Driver {
         {
             found.push(files.keep_misfit(kept, &why, now)?);
         }
-        let (mut state, effects) =
+        let (mut state, mut effects) =
             State::resume(opened.checkpoint, &opened.entries, catalog.labs(), now);
         state.set_tag(cluster.session_tag());
         state.note_found(found);
+        let lost = cluster.lost();
+        if !lost.is_empty() {
+            // What was under way cannot be looked up in a cluster that does not know of it.
+            effects.retain(|effect| !matches!(effect, Effect::Collect { .. }));
+        }
+        effects.extend(state.lose(&lost));
         match cluster.secret_values().await {
             Ok(values) => files.hide(values),
             Err(error) => {
@@ -309,6 +315,9 @@ impl Driver {
             .map(|lab| lab.fingerprints.clone())
             .unwrap_or_default();
         let (mut drift, mut unseen) = (Vec::new(), Vec::new());
+        if !kept.is_empty() {
+            drift.extend(cluster.lost().into_iter().map(Difference::of_all));
+        }
         for kept in kept.iter().filter_map(|line| Fingerprint::parse(line)) {
             match cluster.live_fingerprint(&kept).await {
                 Ok(live) => drift.extend(difference(&kept, &live)),

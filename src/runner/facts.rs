@@ -10,7 +10,7 @@ use crate::cluster::{
     AccessReview, AttemptRow, Books, BusMessage, EffectRow, LogLine, RecordRow, TransitionRow,
 };
 use crate::embedded::bus::ConsumerInfo;
-use crate::evidence::{Fact, Layer, Observation, OrderExpectation, PodInstance, Right};
+use crate::evidence::{Fact, Layer, Observation, OrderExpectation, PodInstance, Right, reason};
 use crate::session::message::GateCondition;
 
 /// Where in the session something belongs.
@@ -337,6 +337,19 @@ pub fn stuck(workflow: &Value) -> Option<String> {
             let mut signs = NO_START_REASONS.into_iter().chain(["Unschedulable"]);
             signs.any(|sign| message.contains(sign))
         })
+        .map(str::to_owned)
+}
+
+/// What a pod of a Workflow could not do now and may do another time, as its node says it: the Workflow's own message often
+/// names only the node.
+#[must_use]
+pub fn put_off(workflow: &Value) -> Option<String> {
+    let nodes = workflow.pointer("/status/nodes")?.as_object()?;
+    nodes
+        .values()
+        .filter(|node| matches!(node["phase"].as_str(), Some("Failed" | "Error")))
+        .filter_map(|node| node["message"].as_str())
+        .find(|message| reason::is_temporary(message))
         .map(str::to_owned)
 }
 

@@ -286,10 +286,7 @@ impl Worker {
                 .cluster
                 .apply(manifest)
                 .await
-                .map_err(|error| match &error {
-                    ApplyError::Unavailable { .. } => environment(error),
-                    _ => refused(format!("{}: {error}", manifest.file)),
-                })?;
+                .map_err(|error| not_applied(&manifest.file, &error))?;
             tracing::info!(object = manifest.title(), change = ?applied.change, "applied");
             fingerprints.push(applied.fingerprint.to_string());
         }
@@ -337,13 +334,13 @@ impl Worker {
             .is_ok_and(|lab| uses_working_copy(lab, stage, file));
         if !edited {
             let original = self.catalog.manifest(file).map(str::to_owned);
-            return original.map_err(|error| refused(error.to_string()));
+            return original.map_err(environment);
         }
         match self.copies.read(file) {
             Ok(Some(text)) => Ok(text),
             Ok(None) => {
                 let original = self.catalog.manifest(file).map(str::to_owned);
-                original.map_err(|error| refused(error.to_string()))
+                original.map_err(environment)
             }
             Err(error) => Err(environment(error)),
         }
@@ -586,6 +583,16 @@ fn gate_timeout(report: &GateReport) -> StepError {
             waiting.join("; ")
         ),
         environment: true,
+    }
+}
+
+/// A failure of what was applied, unless it says nothing of it.
+fn not_applied(file: &str, error: &ApplyError) -> StepError {
+    let text = format!("{file}: {error}");
+    if error.is_of_the_manifest() {
+        refused(text)
+    } else {
+        environment(text)
     }
 }
 

@@ -84,6 +84,18 @@ pub struct Difference {
     pub live: String,
 }
 
+impl Difference {
+    /// A difference of no one object, in words.
+    #[must_use]
+    pub fn of_all(text: String) -> Self {
+        Self {
+            text,
+            kept: String::new(),
+            live: String::new(),
+        }
+    }
+}
+
 /// What to do when cluster and checkpoint differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconcile {

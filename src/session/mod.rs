@@ -8,6 +8,7 @@ pub mod checkpoint;
 mod claims;
 pub mod files;
 pub mod footer;
+mod losing;
 pub mod message;
 mod moving;
 mod pipeline;

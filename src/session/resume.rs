@@ -52,7 +52,7 @@ impl State {
             StagePhase::Working { .. } | StagePhase::Interrupted { .. }
         );
         if ended && !self.judgements.is_empty() {
-            self.phase = match self.concluded(false) {
+            self.phase = match self.concluded(false, &[]) {
                 StagePhase::Passed if !counts => StagePhase::Fresh,
                 phase => phase,
             };

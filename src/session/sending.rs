@@ -10,7 +10,7 @@ use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::{IntentAction, Judgement};
 use crate::evidence::{
     Entry, Expectation, Fact, Fate, Observation, Occasion, Outcome, ProbeRun, Row, Scope, judge,
-    judge_access, judge_orders, rows, trace_id,
+    judge_access, judge_orders, rows, trace_id, was_hindered,
 };
 use crate::lab::{GateMode, Stage};
 
@@ -311,17 +311,22 @@ impl State {
             is_look(fact) && fact.stage == stage.name && fact.attempt == run.attempt
         });
         let until_then = look.and_then(|look| facts.get(..look)).unwrap_or(facts);
-        let under_way = !all_known(&run.probe_runs(), until_then, scope);
-        judgements.extend(judge_orders(
-            occasion, &orders, facts, not_looked, under_way,
-        ));
+        let hindered = hindered(&judgements, &rows);
+        let open = if !hindered.is_empty() {
+            Some("the environment kept a request or a run from its work")
+        } else if !all_known(&run.probe_runs(), until_then, scope) {
+            Some("a run had not ended by then")
+        } else {
+            None
+        };
+        judgements.extend(judge_orders(occasion, &orders, facts, not_looked, open));
         for judgement in &judgements {
             out.push(Effect::Journal(Box::new(Entry::Judgement(
                 judgement.clone(),
             ))));
         }
         self.judgements = judgements;
-        self.conclude_stage(not_looked.is_some(), out);
+        self.conclude_stage(not_looked.is_some(), &hindered, out);
     }
 
     /// A judgement for the learner, who knows a probe by the title that the table shows.
@@ -349,8 +354,8 @@ impl State {
         (!fact.line.is_empty()).then(|| fact.line.clone())
     }
 
-    fn conclude_stage(&mut self, blind: bool, out: &mut Vec<Effect>) {
-        match self.concluded(blind) {
+    fn conclude_stage(&mut self, blind: bool, hindered: &[String], out: &mut Vec<Effect>) {
+        match self.concluded(blind, hindered) {
             StagePhase::Failed { failures } => self.fail(failures, out),
             StagePhase::Passed => self.pass(out),
             phase => {
@@ -361,8 +366,8 @@ impl State {
     }
 
     /// What the judgements of the present go say together. Refuted wins over unproven, since it rests on facts. `blind` says
-    /// that access could not be reviewed.
-    pub(super) fn concluded(&self, blind: bool) -> StagePhase {
+    /// that access could not be reviewed, `hindered` which probes the environment has kept from their way.
+    pub(super) fn concluded(&self, blind: bool, hindered: &[String]) -> StagePhase {
         let of = |outcome: Outcome| {
             self.judgements
                 .iter()
@@ -389,7 +394,10 @@ impl State {
                 probe: one.probe.clone(),
                 reason: "evidence".to_owned(),
                 text: self.told(one),
-                environment: blind && (one.access.is_some() || one.order.is_some()),
+                environment: match &one.probe {
+                    Some(probe) => hindered.contains(probe),
+                    None => blind && (one.access.is_some() || one.order.is_some()),
+                },
             })
             .collect();
         reasons.extend(lost.into_iter().map(|failure| OpenReason {
@@ -448,6 +456,19 @@ fn all_known(sent: &[ProbeRun], facts: &[Fact], scope: Scope<'_>) -> bool {
         .iter()
         .take(sent.len())
         .all(|row| row.fate.is_some())
+}
+
+/// Probes that are not proven because the environment did not take them.
+fn hindered(judgements: &[Judgement], rows: &[Row]) -> Vec<String> {
+    judgements
+        .iter()
+        .filter(|one| one.verdict.outcome == Outcome::Unproven)
+        .filter_map(|one| one.probe.clone())
+        .filter(|probe| {
+            rows.iter()
+                .any(|row| row.probe == *probe && was_hindered(row))
+        })
+        .collect()
 }
 
 fn is_look(fact: &Fact) -> bool {

@@ -256,7 +256,9 @@ impl Looker {
         let (dir, labs) = (self.dir.clone(), Arc::clone(&self.labs));
         let read = tokio::task::spawn_blocking(move || {
             SessionView::open(&dir)
-                .map(|view| markdown::render(&Report::new(&view.entries, &labs)))
+                .map(|view| {
+                    markdown::render(&Report::new(&view.entries, &labs).with_notes(&view.notes))
+                })
                 .map_err(|error| error.to_string())
         });
         read.await

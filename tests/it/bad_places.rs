@@ -149,6 +149,50 @@ fn damaged_files_are_named_kept_aside_or_left_as_they_are() {
     }
 }
 
+/// A store that is empty or gone is a finding: nothing that was proven over it counts before it is proven again.
+#[test]
+fn a_store_that_is_empty_or_gone_is_said_and_what_was_proven_over_it_is_proven_again() {
+    let state = tempfile::tempdir().unwrap();
+    first_order(state.path());
+    let session = state.path().join("embedded");
+    let status = || text(&eventlab(state.path(), &["status"]));
+    assert!(status().contains("passed"), "{}", status());
+    let empty = |file: &Path| std::fs::write(file, "").unwrap();
+    let remove = |file: &Path| std::fs::remove_file(file).unwrap();
+    // Read alone, nothing is changed: every way to lose each of them is told.
+    for file in ["cluster.db", "bus.db"] {
+        let whole = std::fs::read(session.join(file)).unwrap();
+        for (lose, how) in [
+            (&empty as &dyn Fn(&Path), "is empty"),
+            (&remove, "is not there any more"),
+        ] {
+            lose(&session.join(file));
+            let said = status();
+            assert!(said.contains(&format!("{file} {how}")), "{said}");
+            assert!(said.contains("not begun"), "{said}");
+            std::fs::write(session.join(file), &whole).unwrap();
+        }
+    }
+    assert!(status().contains("passed"), "{}", status());
+    for (file, lose) in [
+        ("cluster.db", &empty as &dyn Fn(&Path)),
+        ("bus.db", &remove),
+    ] {
+        lose(&session.join(file));
+        let lost = eventlab(state.path(), &["check"]);
+        assert_eq!(lost.status.code(), Some(3), "{}", text(&lost));
+        assert!(text(&lost).contains(file), "{}", text(&lost));
+        assert!(text(&lost).contains("check --reapply"), "{}", text(&lost));
+        assert!(!text(&lost).contains("order: proven"), "{}", text(&lost));
+        // Said once is not settled: the stage stays open until it is proven anew.
+        let list = text(&eventlab(state.path(), &["status"]));
+        assert!(list.contains("not begun"), "{list}");
+        let again = eventlab(state.path(), &["check", "--reapply"]);
+        assert!(again.status.success(), "{}", text(&again));
+        assert!(text(&again).contains(": proven"), "{}", text(&again));
+    }
+}
+
 /// The journal's order is by number: lines from a clock of tomorrow do not hide those of today.
 #[test]
 fn a_clock_that_jumped_back_changes_no_verdict() {

@@ -435,7 +435,7 @@ fn a_slow_server_is_survived_or_said() {
     }
 }
 
-/// The stream takes nothing any more, whoever filled it: the first layer that failed is named, and no later one.
+/// The stream takes nothing any more, whoever filled it: the first layer that failed is named, and nobody blamed.
 #[tokio::test]
 #[ignore = "takes a while; .ci/nats"]
 async fn a_full_server_is_said() {
@@ -458,11 +458,12 @@ async fn a_full_server_is_said() {
         .unwrap()
         .unwrap();
     let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(
-        said.contains("seen:     stopped at intake: publish failed"),
+        said.contains("the intake layer was not able to take it") && said.contains("500"),
         "{said}"
     );
+    assert!(!said.contains("refuted"), "{said}");
 }
 
 /// Why checks of a run in JSON were refuted.
@@ -478,8 +479,7 @@ fn refuted(lines: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Whatever the moment of the restart: passed, or said that it could not be seen, or that the source could not publish;
-/// never held against the learner's filter.
+/// Whatever the moment of the restart: passed, or said that it could not be seen; never held against anybody.
 #[test]
 #[ignore = "takes minutes; .ci/nats"]
 fn a_restart_in_the_middle_of_a_lab_is_survived_or_said() {
@@ -509,11 +509,7 @@ fn a_restart_in_the_middle_of_a_lab_is_survived_or_said() {
             held(&server.url(), &Access::default())
         );
         assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{said}");
-        for because in refuted(&output.stdout) {
-            assert!(
-                because.contains("the intake layer stopped it: 500"),
-                "after {pause} ms: {because}\n{said}"
-            );
-        }
+        let blamed = refuted(&output.stdout);
+        assert!(blamed.is_empty(), "after {pause} ms: {blamed:?}\n{said}");
     }
 }

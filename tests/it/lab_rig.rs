@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use eventlab::runner::driver::Driver;
 use eventlab::runner::work::Patience;
 use eventlab::session::{Message, SessionFiles, StageFailure, StagePhase};
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
@@ -68,11 +68,24 @@ pub const MANIFEST: &str = "filter-path/sensor.yaml";
 /// A hang guard, far above what anything here takes.
 const GUARD: Duration = Duration::from_secs(120);
 
-/// The way to the API, which can be cut.
+/// What the API answers to every write from now on: code and reason.
+type Refusal = Arc<Mutex<Option<(u16, &'static str)>>>;
+
+/// The way to the API, which can be cut, or refuse what is written.
 #[derive(Clone)]
 struct Line {
     client: Client,
     cut: Arc<AtomicBool>,
+    refusal: Refusal,
+}
+
+fn refused(code: u16, reason: &str) -> Response<Body> {
+    let status = kube::core::Status::failure("said so", reason).with_code(code);
+    let body = serde_json::to_vec(&status).unwrap();
+    Response::builder()
+        .status(code)
+        .body(Body::from(body))
+        .unwrap()
 }
 
 impl tower::Service<Request<Body>> for Line {
@@ -86,7 +99,11 @@ impl tower::Service<Request<Body>> for Line {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (client, cut) = (self.client.clone(), self.cut.load(Ordering::Relaxed));
+        let refusal = *self.refusal.lock().unwrap();
         Box::pin(async move {
+            if let Some((code, reason)) = refusal.filter(|_| request.method() != Method::GET) {
+                return Ok(refused(code, reason));
+            }
             if cut {
                 return Err("connection refused (os error 111)".into());
             }
@@ -127,6 +144,7 @@ pub struct Rig {
     pub driver: Driver,
     pub cluster: Arc<EmbeddedCluster>,
     cut: Arc<AtomicBool>,
+    refusal: Refusal,
     state: tempfile::TempDir,
     _labs: tempfile::TempDir,
 }
@@ -150,9 +168,11 @@ impl Rig {
         };
         let cluster = Arc::new(EmbeddedCluster::start(config).await.unwrap());
         let cut = Arc::new(AtomicBool::new(false));
+        let refusal = Refusal::default();
         let line = Line {
             client: cluster.client(),
             cut: Arc::clone(&cut),
+            refusal: Arc::clone(&refusal),
         };
         let reach = Reach {
             cluster: Arc::clone(&cluster),
@@ -173,6 +193,7 @@ impl Rig {
             driver,
             cluster,
             cut,
+            refusal,
             state,
             _labs: labs,
         };
@@ -192,6 +213,11 @@ impl Rig {
     /// Cuts the way to the cluster, or mends it.
     pub fn cut(&self, cut: bool) {
         self.cut.store(cut, Ordering::Relaxed);
+    }
+
+    /// Has the API answer every write of the session so, or let it through again.
+    pub fn refuse(&self, answer: Option<(u16, &'static str)>) {
+        *self.refusal.lock().unwrap() = answer;
     }
 
     /// Replaces the working copy of [`MANIFEST`].
@@ -221,6 +247,12 @@ impl Rig {
             Message::Next
         };
         self.driver.tell(key).unwrap();
+        self.settle(|_| false).await
+    }
+
+    /// Does the stage's work again with new requests, until nothing is under way.
+    pub async fn again(&mut self) -> StagePhase {
+        self.driver.tell(Message::Retry).unwrap();
         self.settle(|_| false).await
     }
 

@@ -347,3 +347,47 @@ fn the_report_of_rbac_has_the_access_table() {
     }
     assert!(!report.contains("not reviewed again"), "{report}");
 }
+
+/// Whoever asks for the end, and whenever: the folder of the run goes, with the databases and the signing key in it.
+#[test]
+fn a_run_that_is_told_to_stop_leaves_nothing_behind() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, Signal, kill_process};
+    for (signal, code, at_once) in [
+        (Signal::TERM, 143, true),
+        (Signal::TERM, 143, false),
+        (Signal::INT, 130, false),
+    ] {
+        let state = TempDir::new().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+            .args(["--state-dir", state.path().to_str().unwrap()])
+            .args(["run", "filter-path"])
+            .env_remove("EVENTLAB_KILL_AT")
+            .env("TMPDIR", state.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        if at_once {
+            let end = Instant::now() + Duration::from_secs(120);
+            while std::fs::read_dir(state.path()).unwrap().next().is_none() {
+                assert!(Instant::now() < end, "nothing was made");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        } else {
+            // Its first stage is done, and the next ones are under way.
+            let mut line = String::new();
+            BufReader::new(child.stdout.as_mut().unwrap())
+                .read_line(&mut line)
+                .unwrap();
+            assert!(!line.is_empty());
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let ended = child.wait().unwrap();
+        assert_eq!(ended.code(), Some(code), "{signal:?} {ended:?}");
+        let left: Vec<_> = std::fs::read_dir(state.path()).unwrap().collect();
+        assert!(left.is_empty(), "{signal:?} left {left:?}");
+    }
+}

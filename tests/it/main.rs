@@ -49,6 +49,7 @@ mod lab_files;
 mod lab_rig;
 mod labs;
 mod latency;
+mod learn;
 mod ledger;
 mod ledger_field;
 mod lint;

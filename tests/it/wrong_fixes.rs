@@ -206,3 +206,66 @@ async fn manifests_that_are_none_are_refused_with_their_place() {
     assert_eq!(rig.check().await, StagePhase::Passed);
     rig.stop().await;
 }
+
+/// Who eventlab is, what it may do, and how busy a server is: none of it is the learner's, and nothing was sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_api_answers_about_eventlab_is_never_held_against_the_learner() {
+    let mut rig = Rig::start().await;
+    rig.edit_from("filter-path/solution.yaml");
+    for answer in [
+        (401, "Unauthorized"),
+        (403, "Forbidden"),
+        (404, "NotFound"),
+        (408, "Timeout"),
+        (409, "Conflict"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (503, "ServiceUnavailable"),
+    ] {
+        rig.refuse(Some(answer));
+        let StagePhase::Unproven { reasons } = rig.check().await else {
+            panic!("{answer:?}: {:?}", rig.driver.state().phase());
+        };
+        assert!(reasons[0].environment, "{answer:?}: {reasons:?}");
+    }
+    // What it says about the object is.
+    rig.refuse(Some((422, "Invalid")));
+    let failures = Rig::failures(rig.check().await);
+    assert_eq!(failures[0].reason, "apply-refused", "{failures:?}");
+    rig.refuse(None);
+    assert_eq!(rig.check().await, StagePhase::Passed);
+    rig.stop().await;
+}
+
+/// Another process holds the ledger for longer than a run waits: the run could not write, and says so on its last line.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_stays_locked_is_the_environments_and_so_is_one_that_was_removed() {
+    let mut rig = Rig::start().await;
+    rig.edit_from("filter-path/solution.yaml");
+    assert_eq!(rig.check().await, StagePhase::Passed);
+    let file = ledger_file(&rig);
+    let holder = rusqlite::Connection::open(&file).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let StagePhase::Unproven { reasons } = rig.check().await else {
+        panic!("{:?}", rig.driver.state().phase());
+    };
+    let of_probe = reasons.iter().find(|one| one.probe.is_some()).unwrap();
+    assert!(of_probe.environment, "{reasons:?}");
+    assert!(of_probe.text.contains("stayed locked"), "{reasons:?}");
+    holder.execute_batch("ROLLBACK").unwrap();
+    drop(holder);
+    assert_eq!(rig.again().await, StagePhase::Passed);
+
+    // Runs go on in a new file, which the reader has not read; what it lacks says nothing.
+    std::fs::remove_file(&file).unwrap();
+    let StagePhase::Unproven { reasons } = rig.check().await else {
+        panic!("{:?}", rig.driver.state().phase());
+    };
+    assert!(
+        reasons
+            .iter()
+            .any(|one| one.probe.as_deref() == Some("flat")),
+        "{reasons:?}"
+    );
+    rig.stop().await;
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::PostParams;
@@ -10,8 +11,9 @@ use tokio::sync::Mutex;
 
 use super::sources::SetupError;
 
-/// A token lives longer than any session, so none is ever renewed (seconds).
-const LIFETIME: i64 = 365 * 24 * 3600;
+/// The longest that an API server gives (seconds): a token outlives any session, and any jump of a clock, so that a running
+/// container needs no other. Where a server gives less, the next container gets a new one.
+const LIFETIME: i64 = 1 << 32;
 
 /// The tokens of one pod, asked for once.
 #[derive(Debug)]
@@ -20,7 +22,13 @@ pub(super) struct Tokens {
     account: String,
     pod: BoundObjectReference,
     /// By audience; the empty one is the API server's own.
-    known: Mutex<BTreeMap<String, String>>,
+    known: Mutex<BTreeMap<String, Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    token: String,
+    ends: Timestamp,
 }
 
 impl Tokens {
@@ -53,20 +61,23 @@ impl Tokens {
     ) -> Result<String, SetupError> {
         let audience = audience.unwrap_or_default();
         let mut known = self.known.lock().await;
-        if let Some(token) = known.get(audience) {
-            return Ok(token.clone());
+        let now = Timestamp::now();
+        let lasting = |one: &&Known| now < one.ends;
+        if let Some(one) = known.get(audience).filter(lasting) {
+            return Ok(one.token.clone());
         }
-        let token = self.request(client, audience).await.map_err(|error| {
+        let new = self.request(client, audience).await.map_err(|error| {
             SetupError(format!(
                 "failed to fetch token for serviceaccount {}/{}: {error}",
                 self.namespace, self.account
             ))
         })?;
-        known.insert(audience.to_owned(), token.clone());
+        let token = new.token.clone();
+        known.insert(audience.to_owned(), new);
         Ok(token)
     }
 
-    async fn request(&self, client: &Client, audience: &str) -> Result<String, kube::Error> {
+    async fn request(&self, client: &Client, audience: &str) -> Result<Known, kube::Error> {
         let spec = TokenRequestSpec {
             audiences: (!audience.is_empty()).then(|| vec![audience.to_owned()]),
             bound_object_ref: Some(self.pod.clone()),
@@ -81,9 +92,10 @@ impl Tokens {
         let answer: TokenRequest = api
             .create_subresource("token", &self.account, &PostParams::default(), &request)
             .await?;
-        Ok(answer
-            .status
-            .and_then(|status| status.token)
-            .unwrap_or_default())
+        let status = answer.status.unwrap_or_default();
+        Ok(Known {
+            token: status.token,
+            ends: status.expiration_timestamp.0,
+        })
     }
 }

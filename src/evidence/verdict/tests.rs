@@ -58,6 +58,54 @@ fn world(fates: &[(Fate, Fate)]) -> (Vec<(Request, Fate)>, Vec<Fact>) {
     (world, numbered(facts))
 }
 
+/// Whether the environment kept it from its way.
+fn hindered(truth: &Fate) -> bool {
+    matches!(
+        truth,
+        Fate::Stopped { reason, .. } | Fate::AppliedButRunStopped { reason } if reason.is_of_the_environment()
+    )
+}
+
+/// Whether a hindered event shows all the same that something else was to become of it: it passed a layer that was to stop
+/// it, or had an effect that it was not to have.
+fn was_seen_before(truth: &Fate, expected: &Fate) -> bool {
+    let at = truth.stops_at().unwrap_or(Layer::Run);
+    let stops = expected.stops_at().filter(|layer| *layer != Layer::Ready);
+    stops.is_some_and(|layer| layer < at) || (truth.stops_at().is_none() && stops.is_some())
+}
+
+#[test]
+fn what_the_environment_did_not_take_is_told_in_the_words_of_whoever_said_so() {
+    for (truth, words) in [
+        (
+            stopped(Layer::Intake, Reason::PublishFailed),
+            "500 failed to record event",
+        ),
+        (stopped(Layer::Submit, Reason::Unavailable), "Unauthorized"),
+        (
+            stopped(Layer::Run, Reason::Unavailable),
+            "ledger.db stayed locked",
+        ),
+    ] {
+        let (world, facts) = world(&[(truth.clone(), Fate::Applied)]);
+        let judgements = judged(&world, &facts);
+        let verdict = &judgements[0].verdict;
+        let because = verdict.because.clone().unwrap_or_default();
+        assert_eq!(verdict.outcome, Outcome::Unproven, "{truth}: {verdict:?}");
+        assert!(
+            because.contains(words) && because.contains("environment"),
+            "{because}"
+        );
+        // Nor is the filter blamed for it.
+        assert!(
+            judgements
+                .iter()
+                .all(|one| one.verdict.outcome != Outcome::Refuted),
+            "{judgements:?}"
+        );
+    }
+}
+
 #[test]
 fn every_fate_is_proven_by_its_story_and_refuted_by_every_other() {
     for truth in fates() {
@@ -69,7 +117,7 @@ fn every_fate_is_proven_by_its_story_and_refuted_by_every_other() {
                 && !matches!(truth.stops_at(), Some(Layer::Intake | Layer::Bus));
             let want = if truth == expected {
                 Outcome::Proven
-            } else if late {
+            } else if late || (hindered(&truth) && !was_seen_before(&truth, &expected)) {
                 Outcome::Unproven
             } else {
                 Outcome::Refuted

@@ -36,8 +36,10 @@ pub(super) fn by_lines(input: &Input) -> Judged {
         input.logs.get(&instance).cloned().unwrap_or_default(),
     );
     if let Some(failure) = &log.failure {
-        let text = format!("failed to subscribe: {failure}");
-        return fails(refuted("not-subscribed", text));
+        return fails(StepError {
+            environment: is_trouble_of_the_bus(failure),
+            ..refuted("not-subscribed", format!("failed to subscribe: {failure}"))
+        });
     }
     if wanted.is_empty() {
         let text = "the Sensor subscribes to nothing: the conditions of its triggers name none of its dependencies";
@@ -62,6 +64,23 @@ pub(super) fn by_lines(input: &Input) -> Judged {
     }
     let detail = log.stand_by.unwrap_or(lines);
     (condition(LINES, false, detail, command), None)
+}
+
+/// What the client of the bus says when the bus does not answer, is full, or goes away: nothing of it is of the Sensor.
+const TROUBLE: &[&str] = &[
+    "connection closed",
+    "timeout",
+    "no servers available",
+    "no responders",
+    "storage failed",
+    "insufficient",
+    "deadline exceeded",
+    "jetstream not enabled",
+    "system temporarily unavailable",
+];
+
+fn is_trouble_of_the_bus(failure: &str) -> bool {
+    TROUBLE.iter().any(|text| failure.contains(text))
 }
 
 fn shown(wanted: &[Subscription], log: &InstanceLog) -> usize {

@@ -302,6 +302,31 @@ fn subscribing_fails() {
     );
 }
 
+/// The bus that does not answer is not the Sensor's doing: the gate fails at once, and blames nobody.
+#[test]
+fn a_bus_that_cannot_be_subscribed_to_is_the_environments() {
+    for (failure, blamed) in [
+        ("consumer refused", true),
+        (
+            "failed to subscribe to subject a using group b: nats: connection closed",
+            false,
+        ),
+        ("nats: timeout", false),
+        ("nats: no servers available for connection", false),
+        ("bus storage failed: database or disk is full", false),
+        ("insufficient storage resources available", false),
+    ] {
+        let mut input = open_input(GateMode::Open);
+        input
+            .logs
+            .values_mut()
+            .for_each(|log| log.failure = Some(failure.into()));
+        let failed = evaluate(&input).failed.unwrap();
+        assert_eq!(failed.reason, "not-subscribed");
+        assert_eq!(!failed.environment, blamed, "{failure}");
+    }
+}
+
 #[test]
 fn an_invalid_sensor_fails_fast_once_its_controller_has_said_so() {
     let invalid = |input: &mut Input, condition: &str| {

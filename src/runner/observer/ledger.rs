@@ -15,9 +15,13 @@ impl Task {
         } else {
             Ok(Vec::new())
         };
-        let (Ok(view), Ok(records)) = (self.cluster.ledger(self.ledger_read).await, records) else {
-            self.ended.extend(ended);
-            return;
+        let (view, records) = match (self.cluster.ledger(self.ledger_read).await, records) {
+            (Ok(view), Ok(records)) => (view, records),
+            (Err(error), _) | (_, Err(error)) => {
+                tracing::debug!(%error, "the ledger was not read");
+                self.ended.extend(ended);
+                return;
+            }
         };
         for row in &view.attempts {
             self.placed_by_trace(&row.arrival, Some(&row.trace)).await;

@@ -1,6 +1,8 @@
 //! Workflows: made, and how each goes.
 
-use kube::api::DynamicObject;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DynamicObject, ListParams, LogParams};
 
 use super::{Task, WAITING_LIMIT};
 use crate::runner::facts::{self, Execution};
@@ -35,13 +37,16 @@ impl Task {
                 .to_owned()
         };
         let execution = Execution {
-            name,
             uid: uid.clone(),
             phase: text("/status/phase"),
-            message: match text("/status/message") {
-                none if none.is_empty() => facts::stuck(&workflow.data).unwrap_or_default(),
-                message => message,
+            message: match facts::put_off(&workflow.data) {
+                Some(message) => self.with_last_line(&name, message).await,
+                None => match text("/status/message") {
+                    none if none.is_empty() => facts::stuck(&workflow.data).unwrap_or_default(),
+                    message => message,
+                },
             },
+            name,
         };
         let namespace = self.cluster.namespace().to_owned();
         self.executions.insert(uid.clone(), arrival.place.clone());
@@ -61,5 +66,36 @@ impl Task {
         if !self.ended.is_empty() {
             self.look_at_ledger().await;
         }
+    }
+    /// A message with what the pod said last on its own, where that can still be read.
+    async fn with_last_line(&self, workflow: &str, message: String) -> String {
+        let pods: Api<Pod> =
+            Api::namespaced(self.cluster.client().clone(), self.cluster.namespace());
+        let of_workflow =
+            ListParams::default().labels(&format!("workflows.argoproj.io/workflow={workflow}"));
+        let last = LogParams {
+            container: Some("main".to_owned()),
+            tail_lines: Some(1),
+            ..LogParams::default()
+        };
+        let listed = pods.list(&of_workflow).await;
+        let failed = |pod: &Pod| {
+            let phase = pod
+                .status
+                .as_ref()
+                .and_then(|status| status.phase.as_deref());
+            phase == Some("Failed")
+        };
+        for pod in listed.into_iter().flat_map(|list| list.items) {
+            let Some(name) = pod.metadata.name.as_deref().filter(|_| failed(&pod)) else {
+                continue;
+            };
+            let line = pods.logs(name, &last).await.unwrap_or_default();
+            let line = line.trim();
+            if !line.is_empty() && !message.contains(line) {
+                return format!("{message}: {line}");
+            }
+        }
+        message
     }
 }

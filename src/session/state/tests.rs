@@ -72,7 +72,7 @@ pub(crate) fn stage(name: &str, kind: StageKind) -> Stage {
     }
 }
 
-fn lab(name: &str, stages: Vec<Stage>) -> Lab {
+pub(crate) fn lab(name: &str, stages: Vec<Stage>) -> Lab {
     Lab {
         name: name.to_owned(),
         title: name.to_owned(),

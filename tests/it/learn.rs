@@ -1,0 +1,71 @@
+//! The course from the shell: `check`, `next` and `status` say the same, and each names the command that goes on.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn eventlab(state: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["--state-dir", state.to_str().unwrap()])
+        .args(arguments)
+        .env_remove("EVENTLAB_KILL_AT")
+        .output()
+        .unwrap()
+}
+
+/// What a command says, after its exit code was the one that it must be.
+fn said(state: &Path, arguments: &[&str], code: i32) -> String {
+    let output = eventlab(state, arguments);
+    let text = format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+    text
+}
+
+/// Every command that `status` names does what it says, from the first order to the report of the first lab's first stages.
+#[test]
+fn the_shell_goes_from_stage_to_stage_by_the_commands_that_it_names() {
+    let state = tempfile::tempdir().unwrap();
+    let state = state.path();
+    assert!(said(state, &["status"], 0).contains("(`eventlab check`)"));
+    // What has work to do is not passed by.
+    let early = said(state, &["next"], 1);
+    assert!(
+        early.contains("not passed yet") && early.contains("eventlab check"),
+        "{early}"
+    );
+    let done = said(state, &["check"], 0);
+    assert!(done.contains("first-order order: proven"), "{done}");
+    assert!(said(state, &["status"], 0).contains("next stage (`eventlab next`)"));
+    let debrief = said(state, &["next"], 0);
+    assert!(debrief.contains("first-order debrief"), "{debrief}");
+    let read = said(state, &["next"], 0);
+    assert!(read.contains("readiness read"), "{read}");
+    // Where there is nothing to prove, nothing is said to be proven, and nothing passes by a check.
+    for _ in 0..2 {
+        let nothing = said(state, &["check"], 0);
+        assert!(
+            nothing.contains("readiness read: nothing is checked"),
+            "{nothing}"
+        );
+        assert!(
+            !nothing.contains("proven") && nothing.contains("eventlab next"),
+            "{nothing}"
+        );
+    }
+    assert!(said(state, &["next"], 0).contains("readiness apply"));
+    assert!(said(state, &["check"], 0).contains("readiness apply"));
+    assert!(said(state, &["next"], 0).contains("predict-early"));
+    // An answer is wanted first.
+    for command in ["check", "next"] {
+        let wanted = said(state, &[command], 1);
+        assert!(wanted.contains("predict first"), "{wanted}");
+        assert!(wanted.contains("--predict"), "{wanted}");
+    }
+    let wrong = said(state, &["next", "--predict", "nonsense=ready"], 1);
+    assert!(wrong.contains("no probe `nonsense`"), "{wrong}");
+    let wrong = said(state, &["next", "--predict", "early=nowhere"], 2);
+    assert!(wrong.contains("no layer `nowhere`"), "{wrong}");
+}
