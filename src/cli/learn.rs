@@ -345,8 +345,9 @@ fn stand(state: &State) -> Exit {
         print(&format!("{place}: {notice}"));
     }
     if !state.drift().is_empty() {
-        let drift = state.drift().iter();
-        drift.for_each(|text| print(&format!("{place}: unproven: {text}")));
+        for text in &state.drift() {
+            print(&format!("{place}: unproven: {text}"));
+        }
         print(&format!("{place}: {}", next_step(state)));
         return Exit::Environment;
     }
