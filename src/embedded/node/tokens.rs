@@ -28,7 +28,8 @@ pub(super) struct Tokens {
 #[derive(Debug)]
 struct Known {
     token: String,
-    ends: Timestamp,
+    /// `None` where the server did not say.
+    ends: Option<Timestamp>,
 }
 
 impl Tokens {
@@ -62,7 +63,7 @@ impl Tokens {
         let audience = audience.unwrap_or_default();
         let mut known = self.known.lock().await;
         let now = Timestamp::now();
-        let lasting = |one: &&Known| now < one.ends;
+        let lasting = |one: &&Known| one.ends.is_none_or(|end| now < end);
         if let Some(one) = known.get(audience).filter(lasting) {
             return Ok(one.token.clone());
         }
@@ -94,8 +95,8 @@ impl Tokens {
             .await?;
         let status = answer.status.unwrap_or_default();
         Ok(Known {
-            token: status.token,
-            ends: status.expiration_timestamp.0,
+            token: status.token.unwrap_or_default(),
+            ends: status.expiration_timestamp.map(|end| end.0),
         })
     }
 }
