@@ -539,6 +539,9 @@ fn the_linear_mode_needs_no_terminal() {
         "Last lines of orders-sensor",
         "Successfully processed trigger",
         "Lab first-order, stage 2 of 2",
+        // The debrief and the links, which a screen shows below the text.
+        "Not proven: that a second request",
+        "https://argoproj.github.io/argo-events/",
         "2. ",
         "Go to a stage of",
     ] {
