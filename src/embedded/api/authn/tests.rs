@@ -346,7 +346,7 @@ mod impersonating {
             act(&all(), &[("Impersonate-Group", "dev")])
                 .unwrap_err()
                 .code,
-            500
+            400
         );
     }
 }
