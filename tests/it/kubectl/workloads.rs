@@ -114,10 +114,7 @@ fn deployments_roll(k: &mut Kubectl) {
         "describe rs -l app=web",
         "Controlled By:  Deployment/web|SuccessfulCreate",
     );
-    k.ok(
-        "describe service web",
-        "Selector:                 app=web|Endpoints:|10.",
-    );
+    k.ok("describe service web", "Selector:|app=web|Endpoints:|10.");
     k.fails(
         "rollout status deploy/ghost",
         "deployments.apps \"ghost\" not found",
