@@ -256,7 +256,7 @@ spec:
   entrypoint: main
   serviceAccountName: default
   podGC: {strategy: OnWorkflowCompletion}
-  ttlStrategy: {secondsAfterCompletion: 8}
+  ttlStrategy: {secondsAfterCompletion: 20}
   templates:
   - name: main
     container: {image: 'eventlab:dev', command: [/eventlab], args: [ledger, show, --db, /none]}
