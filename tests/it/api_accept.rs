@@ -41,14 +41,14 @@ async fn ask(
 async fn yaml_is_answered_to_those_who_ask_for_it() {
     let lab = Lab::new().await;
     let written =
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {a: 'yes', n: '010'}\n";
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yam}\ndata: {a: 'yes', n: '010'}\n";
     let (code, media, text) = ask(&lab, "POST", MAPS, "application/yaml", written).await;
     assert_eq!((code, media.as_str()), (201, "application/yaml"), "{text}");
     let object: Value = serde_saphyr::from_str(&text).unwrap();
     assert_eq!(object["data"], json!({"a": "yes", "n": "010"}), "{text}");
     // A reader of YAML 1.1 would take a bare time for something else than text.
     assert!(text.contains("creationTimestamp: \"20"), "{text}");
-    let one = format!("{MAPS}/y");
+    let one = format!("{MAPS}/yam");
     for (path, kind) in [
         (one.as_str(), "ConfigMap"),
         (MAPS, "ConfigMapList"),
@@ -63,7 +63,7 @@ async fn yaml_is_answered_to_those_who_ask_for_it() {
     let table = "application/yaml;as=Table;v=v1;g=meta.k8s.io";
     let (_, _, text) = ask(&lab, "GET", MAPS, table, "").await;
     let answer: Value = serde_saphyr::from_str(&text).unwrap();
-    assert_eq!(answer["rows"][0]["cells"][0], "y", "{text}");
+    assert_eq!(answer["rows"][0]["cells"][0], "yam", "{text}");
     let (code, media, text) =
         ask(&lab, "GET", &format!("{MAPS}/none"), "application/yaml", "").await;
     assert_eq!((code, media.as_str()), (404, "application/yaml"));
@@ -79,7 +79,7 @@ async fn yaml_is_answered_to_those_who_ask_for_it() {
 #[tokio::test]
 async fn a_client_that_takes_nothing_of_what_there_is_is_told_so() {
     let lab = Lab::new().await;
-    create(&lab, MAPS, json!({"metadata": {"name": "y"}})).await;
+    create(&lab, MAPS, json!({"metadata": {"name": "yam"}})).await;
     let paths = [
         MAPS,
         "/api",

@@ -59,11 +59,23 @@ async fn ask(lab: &Lab, line: &Value) -> (u16, Value) {
     answer(lab, request).await
 }
 
+/// What is checked of pods, Services and workloads; each of these creates is a dry run.
+const CHECKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-checks.jsonl");
+
 #[tokio::test]
 async fn every_recorded_answer_is_given() {
+    all_of(GOLDEN).await;
+}
+
+#[tokio::test]
+async fn every_recorded_check_is_made() {
+    all_of(CHECKS).await;
+}
+
+async fn all_of(file: &str) {
     let lab = Lab::new().await;
     prepare(&lab).await;
-    let golden = std::fs::read_to_string(GOLDEN).unwrap();
+    let golden = std::fs::read_to_string(file).unwrap();
     let mut wrong = Vec::new();
     let mut count = 0;
     for line in golden.lines() {

@@ -362,7 +362,7 @@ async fn strange_credentials_are_no_credentials() {
     }
     let impersonations = [
         (vec![("Impersonate-User", "bob")], 403),
-        (vec![("Impersonate-Group", "system:masters")], 500),
+        (vec![("Impersonate-Group", "system:masters")], 400),
         (
             vec![("Impersonate-User", "system:serviceaccount:lab:default")],
             403,

@@ -39,14 +39,10 @@ fn owners(object: &Value) -> Value {
 }
 
 /// Entries of one second are sorted by name; what is compared is who owns what.
-fn sorted(owners: &Value) -> Vec<String> {
-    let mut list: Vec<String> = owners
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(ToString::to_string)
-        .collect();
-    list.sort();
+fn sorted(owners: &Value) -> Vec<Value> {
+    let mut list = owners.as_array().cloned().unwrap_or_default();
+    let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or("").to_owned();
+    list.sort_by_key(|one| ["manager", "operation", "subresource"].map(|key| text(one, key)));
     list
 }
 
@@ -63,11 +59,8 @@ fn difference(want: &Value, code: u16, have: &Value) -> Option<String> {
     }
     let (wanted, found) = (sorted(&want["managedFields"]), sorted(&owners(have)));
     if wanted != found {
-        return Some(format!(
-            "{}\n   | {}",
-            wanted.join("\n     "),
-            found.join("\n     ")
-        ));
+        let (wanted, found) = (Value::from(wanted), Value::from(found));
+        return Some(format!("{wanted}\n   | {found}"));
     }
     let annotation =
         &have["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];

@@ -114,10 +114,7 @@ fn deployments_roll(k: &mut Kubectl) {
         "describe rs -l app=web",
         "Controlled By:  Deployment/web|SuccessfulCreate",
     );
-    k.ok(
-        "describe service web",
-        "Selector:                 app=web|Endpoints:|10.",
-    );
+    k.ok("describe service web", "Selector:|app=web|Endpoints:|10.");
     k.fails(
         "rollout status deploy/ghost",
         "deployments.apps \"ghost\" not found",
@@ -259,7 +256,7 @@ spec:
   entrypoint: main
   serviceAccountName: default
   podGC: {strategy: OnWorkflowCompletion}
-  ttlStrategy: {secondsAfterCompletion: 8}
+  ttlStrategy: {secondsAfterCompletion: 20}
   templates:
   - name: main
     container: {image: 'eventlab:dev', command: [/eventlab], args: [ledger, show, --db, /none]}

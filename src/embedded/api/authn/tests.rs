@@ -375,7 +375,7 @@ mod impersonating {
             act(&all(), &[("Impersonate-Group", "dev")])
                 .unwrap_err()
                 .code,
-            500
+            400
         );
     }
 }

@@ -221,11 +221,10 @@ fn field_ref(path: &str, field: &str, causes: &mut Vec<Cause>) {
         "status.podIPs",
     ];
     let keyed = ["metadata.labels['", "metadata.annotations['"];
+    let is_keyed = keyed.iter().any(|start| path.starts_with(start)) && path.ends_with("']");
     if path.is_empty() {
         causes.push(Cause::required(field, ""));
-    } else if !FIELDS.contains(&path)
-        && !(keyed.iter().any(|start| path.starts_with(start)) && path.ends_with("']"))
-    {
+    } else if !FIELDS.contains(&path) && !is_keyed {
         let why = format!("error converting fieldPath: field label not supported: {path}");
         causes.push(Cause::invalid(field, &Value::from(path), &why));
     }
