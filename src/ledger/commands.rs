@@ -2,7 +2,7 @@
 //!
 //! Data goes to stdout, talk to stderr. Exit codes: 0 done (also for a duplicate), 1 it could not be done, 3 conflict or,
 //! of a command that prints, the running session could not be looked at, 4 unresolved, 5 another run works on it, 64 bad
-//! arguments, 75 not now: the file is locked, full, read-only or gone, and the same command may do it another time.
+//! arguments, 75 not now: the file is locked, full, read-only, damaged or gone; once that is mended the same command does it.
 
 mod apply;
 mod deliver;
@@ -227,7 +227,7 @@ mod tests {
             (sql(rusqlite::ffi::SQLITE_FULL), NOT_NOW),
             (sql(rusqlite::ffi::SQLITE_READONLY), NOT_NOW),
             (sql(rusqlite::ffi::SQLITE_IOERR), NOT_NOW),
-            (sql(rusqlite::ffi::SQLITE_CORRUPT), FAILED),
+            (sql(rusqlite::ffi::SQLITE_CORRUPT), NOT_NOW),
             (sql(rusqlite::ffi::SQLITE_CONSTRAINT), FAILED),
             (LedgerError::Missing(path()), FAILED),
             (
