@@ -169,23 +169,34 @@ impl Cluster {
     /// Attempt and effect rows after the given sequences.
     ///
     /// # Errors
-    /// [`LookError`] while the view cannot be reached, or when the last attempt that was read is not there any more.
+    /// [`LookError`] while the view cannot be reached.
     pub async fn ledger(&self, after: LedgerPosition) -> Result<LedgerView, LookError> {
-        let known = after.attempts;
-        let mut attempts: Vec<AttemptRow> = self
-            .pages(SERVICE, "/attempts", known.saturating_sub(1))
-            .await?;
-        if known > 0 && attempts.first().map(|row| row.seq) != Some(known) {
-            return Err(LookError::LedgerReplaced(known));
-        }
-        attempts.retain(|row| row.seq > known);
         Ok(LedgerView {
-            attempts,
+            attempts: self.pages(SERVICE, "/attempts", after.attempts).await?,
             effects: self.pages(SERVICE, "/effects", after.effects).await?,
             transitions: self
                 .pages(SERVICE, "/transitions", after.transitions)
                 .await?,
         })
+    }
+
+    /// As [`Cluster::ledger`], going on where rows were read before.
+    ///
+    /// # Errors
+    /// As there, and when the last attempt that was read is not there any more.
+    pub async fn ledger_from(&self, read: LedgerPosition) -> Result<LedgerView, LookError> {
+        let known = read.attempts;
+        let mut view = self
+            .ledger(LedgerPosition {
+                attempts: known.saturating_sub(1),
+                ..read
+            })
+            .await?;
+        if known > 0 && view.attempts.first().map(|row| row.seq) != Some(known) {
+            return Err(LookError::LedgerReplaced(known));
+        }
+        view.attempts.retain(|row| row.seq > known);
+        Ok(view)
     }
 
     /// Whether the lab has a destination: a Service named `crm`.

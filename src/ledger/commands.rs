@@ -2,7 +2,7 @@
 //!
 //! Data goes to stdout, talk to stderr. Exit codes: 0 done (also for a duplicate), 1 it could not be done, 3 conflict or,
 //! of a command that prints, the running session could not be looked at, 4 unresolved, 5 another run works on it, 64 bad
-//! arguments, 75 not now: the file is locked, full, read-only or gone, and the same command may do it another time.
+//! arguments, 75 not now: the file is locked, full, read-only, damaged or gone; once that is mended the same command does it.
 
 mod apply;
 mod deliver;
@@ -202,4 +202,44 @@ fn json_line(out: &mut dyn Write, value: &impl Serialize) -> std::io::Result<()>
     line.push(b'\n');
     out.write_all(&line)?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What lies with the file is told apart from what lies with the order.
+    #[test]
+    fn a_file_that_cannot_be_written_now_has_an_exit_code_of_its_own() {
+        let path = || PathBuf::from("/data/ledger.db");
+        let reason = || "x".to_owned();
+        let sql = |code: i32| {
+            let error = rusqlite::ffi::Error::new(code);
+            LedgerError::from_sql(&path(), rusqlite::Error::SqliteFailure(error, None))
+        };
+        for (error, code) in [
+            (LedgerError::Busy(path()), NOT_NOW),
+            (LedgerError::Full(path()), NOT_NOW),
+            (LedgerError::ReadOnly(path()), NOT_NOW),
+            (LedgerError::Gone(path()), NOT_NOW),
+            (sql(rusqlite::ffi::SQLITE_BUSY), NOT_NOW),
+            (sql(rusqlite::ffi::SQLITE_LOCKED), NOT_NOW),
+            (sql(rusqlite::ffi::SQLITE_FULL), NOT_NOW),
+            (sql(rusqlite::ffi::SQLITE_READONLY), NOT_NOW),
+            (sql(rusqlite::ffi::SQLITE_IOERR), NOT_NOW),
+            (sql(rusqlite::ffi::SQLITE_CORRUPT), NOT_NOW),
+            (sql(rusqlite::ffi::SQLITE_CONSTRAINT), FAILED),
+            (LedgerError::Missing(path()), FAILED),
+            (
+                LedgerError::Invalid {
+                    field: "amount",
+                    reason: reason(),
+                },
+                USAGE,
+            ),
+        ] {
+            let text = error.to_string();
+            assert_eq!(CommandError::Ledger(error).exit_code(), code, "{text}");
+        }
+    }
 }

@@ -52,6 +52,7 @@ impl LedgerError {
             LedgerError::Full(_)
             | LedgerError::Busy(_)
             | LedgerError::ReadOnly(_)
+            | LedgerError::Damaged { .. }
             | LedgerError::Gone(_) => true,
             LedgerError::Sql { source, .. } => {
                 source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)

@@ -134,6 +134,7 @@ fn trouble(input: &Input) -> Option<Judged> {
 pub fn stuck(input: &Input) -> Option<StepError> {
     let doubtful = || intake::doubtful_source(input).or_else(|| sensor::doubtful(input));
     starting::no_start(input)
+        .or_else(|| intake::lost_ledger(input))
         .or_else(doubtful)
         .filter(|_| input.mode != GateMode::None)
 }

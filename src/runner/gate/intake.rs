@@ -159,6 +159,18 @@ pub(super) fn reached(input: &Input) -> Judged {
     (condition("intake", false, detail, command), failed)
 }
 
+/// A ledger whose file went away under its reader does not come back by waiting.
+pub(super) fn lost_ledger(input: &Input) -> Option<StepError> {
+    let reason = input.ledger.as_ref().err()?;
+    reason
+        .contains("was removed or replaced")
+        .then(|| StepError {
+            reason: "ledger-gone".to_owned(),
+            text: reason.clone(),
+            environment: true,
+        })
+}
+
 /// The ledger's view answers, without which no effect can be seen.
 pub(super) fn ledger(input: &Input) -> Judged {
     let command = format!(

@@ -15,7 +15,7 @@ impl Task {
         } else {
             Ok(Vec::new())
         };
-        let (view, records) = match (self.cluster.ledger(self.ledger_read).await, records) {
+        let (view, records) = match (self.cluster.ledger_from(self.ledger_read).await, records) {
             (Ok(view), Ok(records)) => (view, records),
             (Err(error), _) | (_, Err(error)) => {
                 tracing::debug!(%error, "the ledger was not read");

@@ -287,3 +287,34 @@ impl Session {
         self.state.here_mut().take_fingerprints(lines);
     }
 }
+
+/// Nothing that was proven over a store that is gone counts, and nothing is looked up in it; the evidence stays.
+#[test]
+fn a_cluster_that_lost_what_it_held_has_everything_proven_again() {
+    let mut session = Session::at("send");
+    session.say(Message::Next);
+    assert_eq!(session.state.phase, StagePhase::Passed);
+    session.restart();
+    assert_eq!(session.state.phase, StagePhase::Passed);
+    assert!(session.state.lose(&[]).is_empty());
+    assert_eq!(session.state.phase, StagePhase::Passed);
+
+    let effects = session.state.lose(&["bus.db is empty".to_owned()]);
+    assert_eq!(kinds(&effects), ["journal", "checkpoint"]);
+    assert_eq!(session.state.phase, StagePhase::Fresh);
+    let kept = session.state.here().unwrap();
+    assert!(!kept.passed.contains("send") && !kept.completed);
+    assert!(
+        session
+            .state
+            .found()
+            .iter()
+            .any(|text| text.contains("bus.db"))
+    );
+    let facts = session.state.facts().len();
+    assert!(facts > 0, "the evidence stays");
+    let attempt = session.state.attempt();
+    session.say(Message::Next);
+    assert_eq!(session.state.phase, StagePhase::Passed);
+    assert!(session.state.attempt() > attempt, "and proves nothing anew");
+}
