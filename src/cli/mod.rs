@@ -135,11 +135,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     if child::has_node() {
         return pod::run(arguments);
     }
-    // In a pod of a real cluster, wrong arguments of a workload end as they do in an embedded one.
-    let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
-        && arguments
-            .get(1)
-            .is_some_and(|name| name == "ledger" || name == "crm");
+    // The workloads have exit codes of their own, which do not depend on where they run.
+    let workload = arguments
+        .get(1)
+        .is_some_and(|name| name == "ledger" || name == "crm");
     match Cli::try_parse_from(arguments) {
         Ok(Cli {
             command: Some(Command::Ledger(command)),
@@ -154,7 +153,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(error) => {
             // Help and version come as errors, too; a closed stdout changes nothing.
             let _ = error.print();
-            match (error.use_stderr(), in_pod) {
+            match (error.use_stderr(), workload) {
                 (false, _) => Exit::Proven.code(),
                 (true, true) => commands::USAGE,
                 (true, false) => Exit::Usage.code(),

@@ -192,6 +192,8 @@ struct Task {
     /// Traces that an earlier process sent, or was about to send.
     cut_off: BTreeSet<String>,
     arrivals: BTreeMap<String, Option<Arrival>>,
+    /// Messages with a trace that was not one of this session when they were read: their sequences.
+    unplaced: BTreeMap<String, u64>,
     /// Seen while the bus could not be read: read again once it can, or once a log names the arrival.
     waiting_lines: Vec<LogLine>,
     waiting_workflows: BTreeMap<String, DynamicObject>,
@@ -227,6 +229,7 @@ impl Task {
             sent: BTreeMap::new(),
             cut_off: BTreeSet::new(),
             arrivals: BTreeMap::new(),
+            unplaced: BTreeMap::new(),
             waiting_lines: Vec::new(),
             waiting_workflows: BTreeMap::new(),
             bus_read: false,
@@ -323,10 +326,9 @@ impl Task {
                 self.ledger_read = LedgerPosition::default();
                 self.records_read = 0;
                 self.position = Position::default();
+                self.unplaced.clear();
             }
-            Command::Sent { trace, place } => {
-                self.sent.insert(trace, place);
-            }
+            Command::Sent { trace, place } => self.sends(trace, place),
             Command::Answered(fact) => self.answered(*fact).await,
             Command::Note { facts, done } => {
                 self.keep(facts);

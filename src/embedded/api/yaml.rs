@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn it_is_laid_out_as_go_does() {
         let value = json!({"kind": "List", "items": [{"metadata": {"name": "a", "time": "2024-01-01T00:00:00Z"}, "n": [1]}]});
-        let want = "items:\n- metadata:\n    name: a\n    time: \"2024-01-01T00:00:00Z\"\n  n:\n  - 1\nkind: List\n";
+        let want = "items:\n- metadata:\n    name: a\n    time: \"2024-01-01T00:00:00Z\"\n  \"n\":\n  - 1\nkind: List\n";
         assert_eq!(document(&value), want);
         assert_eq!(document(&json!("a b")), "\"a b\"\n");
         assert_eq!(document(&json!({})), "{}\n");

@@ -57,10 +57,16 @@ impl Task {
                 .iter()
                 .filter(|message| !message.arrival.is_empty())
             {
+                if matches!(self.arrivals.get(&message.arrival), Some(Some(_))) {
+                    continue;
+                }
                 let Some(place) =
                     self.place_of_message(message.trace.as_deref(), message.sequence > old)
                 else {
                     self.arrivals.insert(message.arrival.clone(), None);
+                    if let Some(trace) = &message.trace {
+                        self.unplaced.insert(trace.clone(), message.sequence);
+                    }
                     continue;
                 };
                 let arrival = Arrival {
@@ -75,6 +81,14 @@ impl Task {
             self.write(new);
         }
         true
+    }
+
+    /// Notes that a request is sent. Its message may have been read already, as somebody else's: then it is read again.
+    pub(super) fn sends(&mut self, trace: String, place: Place) {
+        if let Some(sequence) = self.unplaced.remove(&trace) {
+            self.position.go_back_before(sequence);
+        }
+        self.sent.insert(trace, place);
     }
 
     pub(super) fn place_of_message(&self, trace: Option<&str>, new: bool) -> Option<Place> {

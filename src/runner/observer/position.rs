@@ -22,6 +22,11 @@ impl Position {
         *self.old.get_or_insert(last)
     }
 
+    /// What lies behind the message before `sequence` is read again.
+    pub fn go_back_before(&mut self, sequence: u64) {
+        self.read = self.read.min(sequence.saturating_sub(1));
+    }
+
     /// Notes that what lies before `last` is not there any more; what it was is not known.
     pub fn vanished_before(&mut self, last: u64) {
         self.read = last;
@@ -61,6 +66,19 @@ mod tests {
         position.begin(12);
         assert!(!position.proves_absence());
         position.begin(2);
+        assert!(position.proves_absence());
+    }
+
+    #[test]
+    fn what_was_taken_for_somebody_elses_is_read_again() {
+        let mut position = Position::default();
+        position.begin(3);
+        position.read = 9;
+        for (sequence, read) in [(12, 9), (7, 6), (8, 6), (1, 0), (0, 0)] {
+            position.go_back_before(sequence);
+            assert_eq!(position.read, read);
+            assert_eq!(position.begin(9), 3);
+        }
         assert!(position.proves_absence());
     }
 }

@@ -44,7 +44,14 @@ fn what_was_there_before_the_first_apply_is_owned() {
     let applied =
         apply(maps(), Some(&live), &map(json!({"k": "2"})), by("a"), true).expect("forced");
     assert_eq!(applied["data"]["k"], "2");
-    assert_eq!(managers(&applied), [("a".to_owned(), "Apply".to_owned())]);
+    // The map itself stays with whoever had it first; an apply owns only what is in it.
+    let owned: Vec<String> = applied["metadata"]["managedFields"]
+        .as_array()
+        .expect("entries")
+        .iter()
+        .map(|entry| format!("{} {}", entry["manager"], entry["fieldsV1"]["f:data"]))
+        .collect();
+    assert_eq!(owned, [r#""a" {"f:k":{}}"#, r#""before-first-apply" {}"#]);
 }
 
 #[test]

@@ -186,7 +186,7 @@ def rtrimstr($x): if type == "string" and ($x | type == "string") and endswith($
 "#;
 
 /// A program in the scope of these functions, so that its own count before them.
-fn in_scope<'s>(program: Term<&'s str>) -> Result<Term<&'s str>, TransformError> {
+fn in_scope(program: Term<&str>) -> Result<Term<&str>, TransformError> {
     let definitions = jaq_core::load::parse(DEFINITIONS, |parser| parser.defs())
         .ok_or_else(|| failed("the jq definitions cannot be read"))?;
     Ok(Term::Def(definitions, Box::new(program)))
