@@ -159,11 +159,16 @@ impl NatsServer {
         }
     }
 
-    /// Stops it (SIGSTOP) or lets it go on (SIGCONT): a server that hangs.
+    /// Stops it (SIGSTOP) or lets it go on (SIGCONT): a server that hangs. It has stopped when this comes back.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let child = self.child.as_ref().unwrap();
         let pid = rustix::process::Pid::from_child(child);
         rustix::process::kill_process(pid, signal).unwrap();
+        if signal == rustix::process::Signal::STOP {
+            while cfg!(target_os = "linux") && !all_stopped(child.id()) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
     }
 }
 
@@ -220,4 +225,15 @@ fn delayed(mut from: std::net::TcpStream, mut to: std::net::TcpStream, delay: Du
             return;
         }
     }
+}
+
+/// Whether every thread of a process has stopped: the signal reaches one after the other.
+fn all_stopped(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('T'))
+    })
 }

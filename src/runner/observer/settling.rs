@@ -102,9 +102,11 @@ impl Collecting {
     }
 
     /// Whether nothing new has come for longer than who waits is patient.
-    fn is_over(&self, facts: &[Fact], now: Instant) -> bool {
+    /// Where the cluster cannot be `seen`, what was under way when it last was says nothing of now.
+    fn is_over(&self, facts: &[Fact], seen: bool, now: Instant) -> bool {
         let quiet = now.duration_since(self.heard);
-        quiet >= self.wait && (quiet >= self.wait * AT_IT || !self.is_at_it(facts))
+        let at_it = || seen && self.is_at_it(facts);
+        quiet >= self.wait && (quiet >= self.wait * AT_IT || !at_it())
     }
 
     /// Whether some request is certainly under way: its run has not ended, or its message lies before a consumer that was
@@ -121,7 +123,7 @@ impl Collecting {
     }
 
     /// Whether the waiting is over, and how.
-    fn verdict(&mut self, facts: &[Fact], now: Instant) -> Option<bool> {
+    fn verdict(&mut self, facts: &[Fact], seen: bool, now: Instant) -> Option<bool> {
         let standing = self.standing(facts);
         if standing == Standing::Known {
             let since = *self.known_since.get_or_insert(now);
@@ -132,7 +134,7 @@ impl Collecting {
         }
         self.known_since = None;
         match standing {
-            Standing::Open => self.is_over(facts, now).then_some(false),
+            Standing::Open => self.is_over(facts, seen, now).then_some(false),
             _ => Some(true),
         }
     }
@@ -142,10 +144,11 @@ impl Task {
     /// Tells those whose rows are settled, and those who have waited long enough.
     pub(super) fn answer_settled(&mut self) {
         let now = Instant::now();
+        let seen = self.bus_read || self.cluster.by_log_alone().is_some();
         let facts = &self.facts;
         let mut waiting = Vec::new();
         for mut collecting in self.collecting.drain(..) {
-            match collecting.verdict(facts, now) {
+            match collecting.verdict(facts, seen, now) {
                 Some(settled) => {
                     // Nobody may be waiting any more, after a cancel.
                     let _ = collecting.done.send(settled);
@@ -234,7 +237,7 @@ mod tests {
     }
 
     /// Whether it is given up after a while without news.
-    fn given_up(facts: &[Fact], quiet: Duration) -> bool {
+    fn given_up(facts: &[Fact], seen: bool, quiet: Duration) -> bool {
         let (done, _settled) = oneshot::channel();
         let expected = Expectation {
             probe: "p".to_owned(),
@@ -243,7 +246,7 @@ mod tests {
             control: false,
         };
         let collecting = Collecting::new(vec![expected], "lab", 1, WAIT, done);
-        collecting.is_over(facts, collecting.heard + quiet)
+        collecting.is_over(facts, seen, collecting.heard + quiet)
     }
 
     #[test]
@@ -262,9 +265,11 @@ mod tests {
             ),
             (vec![stored(4, &after), after.clone()], false),
         ] {
-            assert!(!given_up(&facts, WAIT / 2), "{facts:?}");
-            assert_eq!(given_up(&facts, WAIT), !under_way, "{facts:?}");
-            assert!(given_up(&facts, WAIT * AT_IT), "{facts:?}");
+            assert!(!given_up(&facts, true, WAIT / 2), "{facts:?}");
+            assert_eq!(given_up(&facts, true, WAIT), !under_way, "{facts:?}");
+            assert!(given_up(&facts, true, WAIT * AT_IT), "{facts:?}");
+            assert!(!given_up(&facts, false, WAIT / 2), "{facts:?}");
+            assert!(given_up(&facts, false, WAIT), "{facts:?}");
         }
     }
 }
