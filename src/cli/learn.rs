@@ -271,8 +271,16 @@ async fn go_on(started: &mut Started, said: Vec<Message>) -> Result<Exit, Failur
     settle(started).await?;
     let state = started.driver.state();
     if state.finished() {
-        print("the course is done");
-        return Ok(Exit::Proven);
+        let open = state.open_labs();
+        print(&state.footer().next);
+        if open.is_empty() {
+            return Ok(Exit::Proven);
+        }
+        print(&format!(
+            "not complete: {}; `L` on the screen goes to one, `eventlab reset LAB` starts one over",
+            open.join(", ")
+        ));
+        return Ok(Exit::NotProven);
     }
     if name(state) == before {
         // It still wants something of the learner, and says what.

@@ -54,6 +54,12 @@ impl Host for EmbeddedHost {
         self.0.lost().to_vec()
     }
 
+    fn loss_is_noted(&self) {
+        if let Err(error) = self.0.loss_is_noted() {
+            tracing::warn!(%error, "what was lost will be told again");
+        }
+    }
+
     fn bus_tag(&self) -> Option<String> {
         self.0.bus_tag().map(str::to_owned)
     }

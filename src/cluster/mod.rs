@@ -102,6 +102,8 @@ pub trait Host: Send + Sync {
     fn lost(&self) -> Vec<String> {
         Vec::new()
     }
+    /// What [`Host::lost`] says is in the session's checkpoint now.
+    fn loss_is_noted(&self) {}
     /// The image that runs the program in pods.
     fn image(&self) -> &str {
         WORKLOAD_IMAGE
@@ -358,6 +360,11 @@ impl Cluster {
     #[must_use]
     pub fn lost(&self) -> Vec<String> {
         self.host.lost()
+    }
+
+    /// The checkpoint holds what [`Cluster::lost`] says: the next start need not tell it again.
+    pub fn loss_is_noted(&self) {
+        self.host.loss_is_noted();
     }
 
     /// An attempt as names and order ids carry it: its number, and on a cluster that others use, the session's tag.

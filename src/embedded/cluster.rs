@@ -1,5 +1,6 @@
 //! The embedded cluster as a whole: start, addresses, snapshots, stop.
 
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::kubeconfig::{Kubeconfig, KubeconfigError, Persona};
 use super::api::listener::{Limits, ListenError, Listener};
+use super::api::private_file;
 use super::api::tls::{ServingIdentity, TlsError, init_tls};
 use super::api::{ApiServer, OpenError, Options};
 use super::bus::engine::{BusOpenError, EmbeddedBus};
@@ -87,9 +89,35 @@ const STORES: [(&str, &str); 2] = [
     ("bus.db", "the messages and consumers of the bus"),
 ];
 
-/// Stores that an earlier life of the cluster has made, and that are empty or not there now, in sentences.
+/// What was lost, a sentence a line, until the session has taken note of it: a store that was lost is made anew by the next
+/// start, which may know no session (`cluster start`) or end before its checkpoint is written.
+const LOST: &str = "lost";
+/// Bytes of it that are read.
+const LOST_LIMIT: u64 = 16 * 1024;
+
+/// Stores that an earlier life of the cluster has made, and that are empty or not there, now or at a start that no session has
+/// taken note of; in sentences.
 #[must_use]
 pub fn lost_stores(state_dir: &Path) -> Vec<String> {
+    let mut lost = noted_losses(state_dir);
+    for text in missing_stores(state_dir) {
+        if !lost.contains(&text) {
+            lost.push(text);
+        }
+    }
+    lost
+}
+
+fn noted_losses(state_dir: &Path) -> Vec<String> {
+    let mut text = String::new();
+    if let Ok(file) = std::fs::File::open(state_dir.join(LOST)) {
+        // What cannot be read to its end is damaged, and what was read of it counts.
+        let _ = file.take(LOST_LIMIT).read_to_string(&mut text);
+    }
+    text.lines().map(str::to_owned).collect()
+}
+
+fn missing_stores(state_dir: &Path) -> Vec<String> {
     if !state_dir.join(PKI).is_dir() {
         return Vec::new();
     }
@@ -104,6 +132,13 @@ pub fn lost_stores(state_dir: &Path) -> Vec<String> {
         Some(format!("{file} {how}: {holds} are lost"))
     });
     found.collect()
+}
+
+/// Before the stores are made anew.
+fn note_losses(state_dir: &Path, lost: &[String]) -> Result<(), StartError> {
+    let path = state_dir.join(LOST);
+    private_file::replace(&path, format!("{}\n", lost.join("\n")).as_bytes())
+        .map_err(|source| StartError::Folder { path, source })
 }
 
 /// With less room than this, in bytes, databases cannot write their next page.
@@ -121,6 +156,9 @@ impl EmbeddedCluster {
             source,
         })?;
         let lost = lost_stores(&config.state_dir);
+        if !lost.is_empty() {
+            note_losses(&config.state_dir, &lost)?;
+        }
         let api = ApiServer::open(&config.state_dir.join("cluster.db"), Options::default())?;
         let bus = BusHost::new(EmbeddedBus::open(&config.state_dir.join("bus.db"))?);
         let cancel = CancellationToken::new();
@@ -214,6 +252,17 @@ impl EmbeddedCluster {
     #[must_use]
     pub fn lost(&self) -> &[String] {
         &self.lost
+    }
+
+    /// The session has taken note of what was lost: the next start does not tell it again.
+    ///
+    /// # Errors
+    /// The note cannot be removed; then it is told again, which costs proofs and never makes one.
+    pub fn loss_is_noted(&self) -> std::io::Result<()> {
+        match std::fs::remove_file(self.config.state_dir.join(LOST)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Why nothing of this cluster can be written any more: the disk under its folder is full.

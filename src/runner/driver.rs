@@ -182,6 +182,7 @@ impl Driver {
             failure: None,
         };
         driver.carry_out(effects)?;
+        cluster.loss_is_noted();
         let drift = driver.drift(&cluster).await;
         if !drift.is_empty() {
             driver.tell(Message::Drift(drift))?;

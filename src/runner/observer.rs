@@ -282,6 +282,8 @@ impl Task {
         let mut next_look = Instant::now();
         loop {
             tokio::select! {
+                // What was told before a request was sent is known before anything that the request has caused is read.
+                biased;
                 command = commands.recv() => match command {
                     None => return,
                     Some(command) => {
@@ -289,8 +291,11 @@ impl Task {
                         next_look = Instant::now();
                     }
                 },
-                Some(line) = sensor_lines.recv() => self.log_line(&line).await,
-                Some(line) = source_lines.recv() => self.log_line(&line).await,
+                () = tokio::time::sleep_until(next_look) => {
+                    self.look().await;
+                    let pause = if self.collecting.is_empty() { IDLE_LOOK } else { self.cluster.look_interval() };
+                    next_look = Instant::now() + pause;
+                }
                 Some(workflow) = workflows.next() => match workflow {
                     Ok(workflow) => self.workflow(&workflow).await,
                     Err(error) => tracing::warn!(%error, "watching Workflows"),
@@ -300,11 +305,9 @@ impl Task {
                     Ok(secret) => self.record.hide(cluster::texts_of(&secret)),
                     Err(error) => tracing::debug!(%error, "watching Secrets"),
                 },
-                () = tokio::time::sleep_until(next_look) => {
-                    self.look().await;
-                    let pause = if self.collecting.is_empty() { IDLE_LOOK } else { self.cluster.look_interval() };
-                    next_look = Instant::now() + pause;
-                }
+                // Last, since a busy log never ends.
+                Some(line) = sensor_lines.recv() => self.log_line(&line).await,
+                Some(line) = source_lines.recv() => self.log_line(&line).await,
             }
             self.look_up_cut_off().await;
             self.answer_settled();

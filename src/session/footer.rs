@@ -174,7 +174,11 @@ impl State {
             .current_lab()
             .is_none_or(|lab| self.stage + 1 >= lab.stages.len());
         if self.finished {
-            "the course is done".to_owned()
+            match self.open_labs().len() {
+                0 => "the course is done".to_owned(),
+                1 => "the last lab is done, 1 lab is not complete".to_owned(),
+                open => format!("the last lab is done, {open} labs are not complete"),
+            }
         } else if !last_stage {
             "next stage".to_owned()
         } else if let Some(next) = self.labs.get(self.lab + 1) {

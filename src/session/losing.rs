@@ -33,6 +33,7 @@ impl State {
                 .collect();
             if !open.is_empty() {
                 kept.completed = false;
+                self.finished = false;
                 self.found.push(format!(
                     "of {} these stages do not count as passed until they are proven again: {}",
                     lab.name,

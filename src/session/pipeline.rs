@@ -269,12 +269,14 @@ impl State {
 
     pub(super) fn pass(&mut self, out: &mut Vec<Effect>) {
         let stage = self.stage_name();
-        let last = self
-            .current_lab()
-            .is_some_and(|lab| self.stage + 1 >= lab.stages.len());
+        let stages = self.current_lab().map_or(&[][..], |lab| &lab.stages);
+        let last = self.stage + 1 >= stages.len();
+        let worked = stages.iter().filter(|stage| has_work(stage));
+        let worked: Vec<String> = worked.map(|stage| stage.name.clone()).collect();
         let lab = self.here_mut();
         lab.passed.insert(stage);
-        lab.completed |= last;
+        // A stage that was taken back is open, although those after it were passed by.
+        lab.completed |= last && worked.iter().all(|stage| lab.passed.contains(stage));
         self.phase = StagePhase::Passed;
         out.push(Effect::Checkpoint);
     }

@@ -117,6 +117,7 @@ impl State {
                     continue;
                 };
                 kept.completed = false;
+                self.finished = false;
                 self.found.push(format!(
                     "stage `{}` of {} does not count as passed any more: nothing that is kept proves its probe `{}` (the lab or the evidence has changed since)",
                     stage.name, lab.name, probe.name

@@ -138,10 +138,18 @@ impl State {
         &self.unresolved
     }
 
-    /// The last lab has passed.
+    /// The last lab has passed, whatever became of those before it.
     #[must_use]
     pub fn finished(&self) -> bool {
         self.finished
+    }
+
+    /// The numbered labs that are not complete.
+    #[must_use]
+    pub fn open_labs(&self) -> Vec<String> {
+        let standings = self.standings().into_iter();
+        let open = standings.filter(|lab| !lab.completed);
+        open.map(|lab| lab.name).collect()
     }
 
     /// The latest time this state was told.

@@ -193,6 +193,33 @@ fn a_store_that_is_empty_or_gone_is_said_and_what_was_proven_over_it_is_proven_a
     }
 }
 
+/// A start that knows of no session makes the lost store anew: the session hears of it all the same.
+#[test]
+fn a_loss_is_told_to_the_session_whoever_started_the_cluster_since() {
+    let state = tempfile::tempdir().unwrap();
+    first_order(state.path());
+    let session = state.path().join("embedded");
+    std::fs::remove_file(session.join("bus.db")).unwrap();
+    for command in [&["cluster", "start", "--detach"][..], &["cluster", "stop"]] {
+        let done = eventlab(state.path(), command);
+        assert!(done.status.success(), "{}", text(&done));
+    }
+    assert!(session.join("bus.db").metadata().unwrap().len() > 0);
+    let status = text(&eventlab(state.path(), &["status"]));
+    assert!(status.contains("bus.db is not there any more"), "{status}");
+    let check = eventlab(state.path(), &["check"]);
+    assert_eq!(check.status.code(), Some(3), "{}", text(&check));
+    assert!(text(&check).contains("bus.db"), "{}", text(&check));
+    // The session has noted it; what is open is in its checkpoint.
+    let again = eventlab(state.path(), &["check"]);
+    assert!(
+        !text(&again).contains("is not there any more"),
+        "{}",
+        text(&again)
+    );
+    assert!(text(&again).contains("order: proven"), "{}", text(&again));
+}
+
 /// The journal's order is by number: lines from a clock of tomorrow do not hide those of today.
 #[test]
 fn a_clock_that_jumped_back_changes_no_verdict() {

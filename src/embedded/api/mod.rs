@@ -21,7 +21,7 @@ mod managed;
 mod object;
 mod openapi;
 mod patch;
-mod private_file;
+pub(super) mod private_file;
 pub mod protobuf;
 pub mod rbac;
 mod registry;

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Replaces `path` by `contents`, mode 0600; a directory that has to be made gets 0700.
 ///
 /// A crash leaves the old file or the new one, never a part.
-pub(super) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+pub(in crate::embedded) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())

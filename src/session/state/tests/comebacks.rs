@@ -318,3 +318,39 @@ fn a_cluster_that_lost_what_it_held_has_everything_proven_again() {
     assert_eq!(session.state.phase, StagePhase::Passed);
     assert!(session.state.attempt() > attempt, "and proves nothing anew");
 }
+
+/// A course that was at its end is not any more, however its stages were taken back, and going by what is left without work
+/// does not bring the end back.
+#[test]
+fn a_finished_course_whose_stages_were_taken_back_is_open_again() {
+    let lost = |session: &mut Session| {
+        session.state.lose(&["cluster.db is empty".to_owned()]);
+    };
+    let unproven = |session: &mut Session| {
+        let journal = &mut session.runner.journal;
+        journal.retain(|entry| !matches!(entry, Entry::Fact(_)));
+        session.restart();
+    };
+    for take_back in [&lost as &dyn Fn(&mut Session), &unproven] {
+        let mut session = Session::at("stale");
+        session.runner.gate = Some(refusal("invalid-sensor"));
+        session.say(Message::Next);
+        session.say(Message::Next);
+        assert!(session.state.finished() && session.state.open_labs().is_empty());
+        assert_eq!(session.state.footer().next, "the course is done");
+        take_back(&mut session);
+        assert!(!session.state.finished());
+        assert!(!session.state.open_labs().is_empty());
+        assert!(session.state.footer().next_enabled);
+    }
+}
+
+#[test]
+fn a_debrief_completes_no_lab_whose_stages_were_taken_back() {
+    let mut session = Session::at("debrief");
+    let lab = session.state.lab_name();
+    session.state.lose(&["bus.db is empty".to_owned()]);
+    session.say(Message::Next);
+    assert_ne!(session.state.lab_name(), lab);
+    assert!(session.state.open_labs().contains(&lab));
+}
