@@ -83,10 +83,13 @@ pub struct EmbeddedCluster {
 /// Made once both stores are open, so that it tells a first start from a later one.
 const PKI: &str = "pki";
 
+const OBJECTS: &str = "cluster.db";
+const MESSAGES: &str = "bus.db";
+
 /// The stores of a cluster, and what each holds.
 const STORES: [(&str, &str); 2] = [
-    ("cluster.db", "the cluster's objects"),
-    ("bus.db", "the messages and consumers of the bus"),
+    (OBJECTS, "the cluster's objects"),
+    (MESSAGES, "the messages and consumers of the bus"),
 ];
 
 /// What was lost, a sentence a line, until the session has taken note of it: a store that was lost is made anew by the next
@@ -159,8 +162,8 @@ impl EmbeddedCluster {
         if !lost.is_empty() {
             note_losses(&config.state_dir, &lost)?;
         }
-        let api = ApiServer::open(&config.state_dir.join("cluster.db"), Options::default())?;
-        let bus = BusHost::new(EmbeddedBus::open(&config.state_dir.join("bus.db"))?);
+        let api = ApiServer::open(&config.state_dir.join(OBJECTS), Options::default())?;
+        let bus = BusHost::new(EmbeddedBus::open(&config.state_dir.join(MESSAGES))?);
         let cancel = CancellationToken::new();
         let pki = config.state_dir.join(PKI);
         let identity = ServingIdentity::load_or_create(&pki)?;

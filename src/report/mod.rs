@@ -367,23 +367,8 @@ fn proof<'a>(lab: Option<&'a Lab>, claim: &Claim) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use super::standing::tests::judged;
     use super::*;
-    use crate::evidence::{Occasion, Verdict};
-
-    fn judged(stage: &str, attempt: u32, outcome: Outcome) -> Judgement {
-        let occasion = Occasion {
-            time: jiff::Timestamp::UNIX_EPOCH,
-            lab: "own",
-            stage,
-            attempt,
-        };
-        occasion.judgement(Verdict {
-            outcome,
-            claim: "flat: passes".to_owned(),
-            because: None,
-            facts: Vec::new(),
-        })
-    }
 
     /// Whatever is lost of the facts, a verdict that rested on them is no pass any more.
     #[test]

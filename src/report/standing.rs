@@ -89,7 +89,7 @@ pub(super) fn complete(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use jiff::Timestamp;
 
     use super::*;
@@ -98,7 +98,7 @@ mod tests {
     use crate::report::not_proven;
     use crate::session::state::tests as testing;
 
-    fn judged(stage: &str, attempt: u32, outcome: Outcome) -> Judgement {
+    pub(in crate::report) fn judged(stage: &str, attempt: u32, outcome: Outcome) -> Judgement {
         let occasion = Occasion {
             time: Timestamp::UNIX_EPOCH,
             lab: "own",

@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::accept::formats;
 use super::attributes::{ResourceAttributes, User};
-use super::body;
 use super::registry::{Kind, Storage};
 use super::represent::Shape;
 use super::request::{Query, content_type};
@@ -26,6 +25,7 @@ use super::server::ApiServer;
 use super::status::{Cause, Failure, json_response};
 use super::store::{Place, Stored, WriteError};
 use super::table::Include;
+use super::{body, object};
 
 /// One authorized request for a resource.
 pub struct Call {
@@ -139,14 +139,13 @@ impl Call {
         let first = agent
             .and_then(|agent| agent.split('/').next())
             .unwrap_or("");
-        let mut end = first.len().min(MAX_MANAGER);
-        while !first.is_char_boundary(end) {
-            end -= 1;
-        }
-        let first = &first[..end];
+        let first = object::beginning(first, MAX_MANAGER);
         match self.query.text("fieldManager") {
             // The program's own controllers send no agent; their account says who they are.
-            "" if first.is_empty() => self.user.name.rsplit(':').next().unwrap_or("unknown"),
+            "" if first.is_empty() => {
+                let name = self.user.name.as_str();
+                name.rsplit_once(':').map_or(name, |(_, last)| last)
+            }
             "" => first,
             manager => manager,
         }

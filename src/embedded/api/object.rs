@@ -158,6 +158,26 @@ pub fn deeper_than(value: &Value, limit: usize) -> bool {
     false
 }
 
+/// Whether a value is a map or a list with something in it.
+#[must_use]
+pub fn is_filled(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        _ => false,
+    }
+}
+
+/// The beginning of a text, of at most so many bytes, cut between two characters.
+#[must_use]
+pub fn beginning(text: &str, bytes: usize) -> &str {
+    let mut end = text.len().min(bytes);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -52,13 +52,12 @@ pub fn label(text: &str) -> Option<String> {
 /// As [`label`], for names that become labels of DNS names.
 #[must_use]
 pub fn dns_label(text: &str) -> Option<String> {
-    if text.len() > 63 {
-        return Some("must be no more than 63 characters".to_owned());
-    }
-    if text.contains('.') {
-        return Some("must not contain dots".to_owned());
-    }
-    label(text)
+    too_long(text, 63)
+        .or_else(|| {
+            text.contains('.')
+                .then(|| "must not contain dots".to_owned())
+        })
+        .or_else(|| label(text))
 }
 
 /// A name that may stand as one segment of a path: RBAC objects.

@@ -7,13 +7,14 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::object::is_filled;
+
 /// A whole document. The value must not be nested deeper than what the API takes in.
 #[must_use]
 pub fn document(value: &Value) -> String {
     let mut out = String::new();
     match value {
-        Value::Object(map) if !map.is_empty() => block(value, 0, &mut out),
-        Value::Array(list) if !list.is_empty() => block(value, 0, &mut out),
+        filled if is_filled(filled) => block(filled, 0, false, &mut out),
         other => {
             out.push_str(&scalar(other));
             out.push('\n');
@@ -22,14 +23,20 @@ pub fn document(value: &Value) -> String {
     out
 }
 
-/// A filled map or list, each line of it indented by so many blanks.
-fn block(value: &Value, indent: usize, out: &mut String) {
+/// A filled map or list, each line of it indented by so many blanks, but for a first one that stands behind a dash.
+fn block(value: &Value, indent: usize, behind_dash: bool, out: &mut String) {
+    let mut first = behind_dash;
+    let mut begin = |out: &mut String| {
+        if !std::mem::take(&mut first) {
+            out.extend(std::iter::repeat_n(' ', indent));
+        }
+    };
     match value {
         Value::Object(map) => {
             let mut keys: Vec<&String> = map.keys().collect();
             keys.sort_unstable();
             for key in keys {
-                pad(indent, out);
+                begin(out);
                 out.push_str(&text(key));
                 out.push(':');
                 entry(&map[key], indent, out);
@@ -37,7 +44,7 @@ fn block(value: &Value, indent: usize, out: &mut String) {
         }
         Value::Array(list) => {
             for item in list {
-                pad(indent, out);
+                begin(out);
                 out.push('-');
                 element(item, indent, out);
             }
@@ -46,21 +53,9 @@ fn block(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-fn pad(indent: usize, out: &mut String) {
-    out.extend(std::iter::repeat_n(' ', indent));
-}
-
-fn is_block(value: &Value) -> bool {
-    match value {
-        Value::Object(map) => !map.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        _ => false,
-    }
-}
-
 /// What follows a key.
 fn entry(value: &Value, indent: usize, out: &mut String) {
-    if !is_block(value) {
+    if !is_filled(value) {
         let _ = writeln!(out, " {}", scalar(value));
         return;
     }
@@ -70,19 +65,17 @@ fn entry(value: &Value, indent: usize, out: &mut String) {
     } else {
         indent
     };
-    block(value, deeper, out);
+    block(value, deeper, false, out);
 }
 
 /// What follows a dash: the first line of a map or list stands on the same line.
 fn element(value: &Value, indent: usize, out: &mut String) {
-    if !is_block(value) {
+    if !is_filled(value) {
         let _ = writeln!(out, " {}", scalar(value));
         return;
     }
-    let mut inner = String::new();
-    block(value, indent + 2, &mut inner);
     out.push(' ');
-    out.push_str(inner.get(indent + 2..).unwrap_or(""));
+    block(value, indent + 2, true, out);
 }
 
 fn scalar(value: &Value) -> String {
@@ -104,7 +97,17 @@ fn text(given: &str) -> String {
     if plain && !WORDS.contains(&given.to_ascii_lowercase().as_str()) {
         return given.to_owned();
     }
-    Value::from(given).to_string()
+    // YAML has no place for these, which JSON leaves as they are; readers of 1.1 take one of them for the end of a line.
+    let mut quoted = String::new();
+    for character in Value::from(given).to_string().chars() {
+        match u32::from(character) {
+            code @ (0x7f..=0x9f | 0x2028 | 0x2029 | 0xfeff | 0xfffe..=0xffff) => {
+                let _ = write!(quoted, "\\u{code:04x}");
+            }
+            _ => quoted.push(character),
+        }
+    }
+    quoted
 }
 
 #[cfg(test)]
@@ -116,7 +119,7 @@ mod tests {
     fn what_is_written_is_read_again() {
         let value = json!({
             "kind": "X", "apiVersion": "v1", "empty": {}, "none": [], "null": null,
-            "texts": ["yes", "NO", "010", "1e3", "2024-01-01T00:00:00Z", "", " a", "a: b", "a:", "#x", "- x", "line\nline\ttab", "é\u{1f600}", "k:{\"name\":\"c\"}", "f:metadata", "~", "!!x", "a/b.c:8080"],
+            "texts": ["yes", "NO", "010", "1e3", "2024-01-01T00:00:00Z", "", " a", "a: b", "a:", "#x", "- x", "line\nline\ttab", "é\u{1f600}", "k:{\"name\":\"c\"}", "f:metadata", "~", "!!x", "del\u{7f}", "\u{85}next", "csi\u{9b}", "line\u{2028}", "\u{feff}mark", "a/b.c:8080"],
             "deep": [[1, [2.5, {"a": [{}, [], {"b": {"c": true}}]}]], {"x": 1, "y": [1, 2]}],
             "y": {".": {}, "n": "off"},
         });
@@ -125,6 +128,15 @@ mod tests {
         assert_eq!(read, value, "{written}");
         let read: Value = serde_yaml::from_str(&written).expect(&written);
         assert_eq!(read, value, "{written}");
+    }
+
+    #[test]
+    fn what_yaml_has_no_place_for_is_written_by_its_number() {
+        for code in (0x7f..=0x9f).chain([0x2028, 0x2029, 0xfeff, 0xfffe, 0xffff]) {
+            let character = char::from_u32(code).expect("a character");
+            let written = document(&json!({"k": format!("a{character}b")}));
+            assert_eq!(written, format!("k: \"a\\u{code:04x}b\"\n"));
+        }
     }
 
     #[test]

@@ -133,7 +133,12 @@ pub(super) fn status(parts: &Parts<'_>, conditions: &mut Vec<PodCondition>) -> P
         pod_ips: Some(vec![PodIP {
             ip: parts.pod_ip.to_owned(),
         }]),
-        qos_class: Some(quality(parts.pod).to_owned()),
+        // As the API server found it when the pod was made: it never changes.
+        qos_class: parts
+            .pod
+            .status
+            .as_ref()
+            .and_then(|status| status.qos_class.clone()),
         ..PodStatus::default()
     }
 }
@@ -242,37 +247,6 @@ fn set_to(
     match conditions.iter_mut().find(|known| known.type_ == kind) {
         Some(known) => *known = condition,
         None => conditions.push(condition),
-    }
-}
-
-/// The quality of service class, from requests and limits.
-fn quality(pod: &Pod) -> &'static str {
-    let containers = pod.spec.iter().flat_map(|spec| {
-        spec.init_containers
-            .iter()
-            .flatten()
-            .chain(&spec.containers)
-    });
-    let (mut some, mut guaranteed) = (false, true);
-    for container in containers {
-        let resources = container.resources.as_ref();
-        let limits = resources
-            .and_then(|resources| resources.limits.clone())
-            .unwrap_or_default();
-        let requests = resources
-            .and_then(|resources| resources.requests.clone())
-            .unwrap_or_default();
-        some |= !limits.is_empty() || !requests.is_empty();
-        guaranteed &= ["cpu", "memory"].iter().all(|name| {
-            limits
-                .get(*name)
-                .is_some_and(|limit| requests.get(*name).is_none_or(|request| request == limit))
-        });
-    }
-    match (some, guaranteed) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::embedded::api::object::default_field;
+use crate::embedded::api::validation::quantity;
 
 /// Fills `spec` of a pod or a pod template.
 pub(super) fn pod_spec(spec: &mut Map<String, Value>, restart_policy: &str) {
@@ -119,16 +120,26 @@ pub(super) fn quality(spec: &Map<String, Value>) -> &'static str {
     let (mut any, mut all) = (false, true);
     for container in containers {
         for name in ["cpu", "memory"] {
-            let amount = |kind: &str| container.pointer(&format!("/resources/{kind}/{name}"));
+            let amount = |kind: &str| {
+                let given = container.pointer(&format!("/resources/{kind}/{name}"));
+                given.and_then(amount_of).filter(|amount| *amount != 0.0)
+            };
             let (limit, request) = (amount("limits"), amount("requests"));
             any |= limit.is_some() || request.is_some();
-            all &= limit.is_some() && (request.is_none() || request == limit);
+            all &= limit.is_some() && request == limit;
         }
     }
     match (any, all) {
         (false, _) => "BestEffort",
         (true, true) => "Guaranteed",
         (true, false) => "Burstable",
+    }
+}
+
+fn amount_of(given: &Value) -> Option<f64> {
+    match given {
+        Value::String(text) => quantity(text),
+        other => other.as_f64(),
     }
 }
 
@@ -165,6 +176,44 @@ fn volume(item: &mut Map<String, Value>) {
             .and_then(Value::as_object_mut)
         {
             default_field(token, "expirationSeconds", 3600);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quality_of_service_goes_by_amounts() {
+        let class = |limits: Value, requests: Value| {
+            let resources = json!({"limits": limits, "requests": requests});
+            let spec = json!({"containers": [{"name": "a", "resources": resources}]});
+            quality(spec.as_object().expect("an object"))
+        };
+        let (both, same) = (
+            json!({"cpu": "1", "memory": "1Gi"}),
+            json!({"cpu": "1000m", "memory": "1024Mi"}),
+        );
+        for (limits, requests, want) in [
+            (json!({}), json!({}), "BestEffort"),
+            (json!({"cpu": "0"}), json!({"memory": 0}), "BestEffort"),
+            (json!({"ephemeral-storage": "1Gi"}), json!({}), "BestEffort"),
+            (both.clone(), same, "Guaranteed"),
+            (
+                both.clone(),
+                json!({"cpu": "0.5", "memory": "1Gi"}),
+                "Burstable",
+            ),
+            (both, json!({}), "Burstable"),
+            (json!({"cpu": 1}), json!({"cpu": "1"}), "Burstable"),
+            (json!({}), json!({"memory": "1"}), "Burstable"),
+        ] {
+            assert_eq!(
+                class(limits.clone(), requests.clone()),
+                want,
+                "{limits} {requests}"
+            );
         }
     }
 }

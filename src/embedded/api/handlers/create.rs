@@ -227,10 +227,6 @@ fn insert_once(
 }
 
 fn generate_name(base: &str) -> String {
-    let mut end = base.len().min(MAX_BASE);
-    while !base.is_char_boundary(end) {
-        end -= 1;
-    }
     let random = uuid::Uuid::new_v4();
     // Bytes 6 and 8 carry the version; the first five are random.
     let suffix = random
@@ -238,5 +234,6 @@ fn generate_name(base: &str) -> String {
         .iter()
         .take(5)
         .map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]));
-    format!("{}{}", &base[..end], suffix.collect::<String>())
+    let base = object::beginning(base, MAX_BASE);
+    format!("{base}{}", suffix.collect::<String>())
 }

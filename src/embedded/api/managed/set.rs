@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::schema::{Schema, Shape};
+use crate::embedded::api::object::is_filled;
 
 /// A set of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -264,14 +265,6 @@ fn compare(old: Option<&Value>, new: Option<&Value>, schema: Schema) -> FieldSet
             set
         }
         _ => FieldSet::leaf(),
-    }
-}
-
-fn is_filled(value: &Value) -> bool {
-    match value {
-        Value::Object(map) => !map.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        _ => false,
     }
 }
 

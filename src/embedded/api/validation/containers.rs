@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::parts::{items, path_below, port_name, port_number, quantity, text};
+use super::parts::{
+    PROTOCOLS, items, path_below, port_name, port_number, quantity, supported, text,
+};
 use super::{data, dns_label, probes, subdomain};
 use crate::embedded::api::status::Cause;
 
 const PULL: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 const MESSAGES: [&str; 2] = ["File", "FallbackToLogsOnError"];
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 /// What a container may ask for under a plain name.
 const RESOURCES: [&str; 3] = ["cpu", "ephemeral-storage", "memory"];
 const SOURCES: [&str; 5] = [
@@ -22,7 +23,7 @@ const SOURCES: [&str; 5] = [
 ];
 
 /// The containers of the pod spec at `path`, which may mount `volumes`.
-pub(super) fn check(spec: &Value, path: &str, volumes: &[&str], causes: &mut Vec<Cause>) {
+pub(super) fn check(spec: &Value, path: &str, volumes: &BTreeSet<&str>, causes: &mut Vec<Cause>) {
     if items(spec, "containers").is_empty() {
         causes.push(Cause::required(format!("{path}.containers"), ""));
     }
@@ -108,13 +109,6 @@ fn ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
             port_number(number, format!("{path}.hostPort"), causes);
         }
         supported(port, &path, "protocol", &PROTOCOLS, causes);
-    }
-}
-
-fn supported(value: &Value, path: &str, key: &str, all: &[&str], causes: &mut Vec<Cause>) {
-    let given = text(value, key);
-    if !given.is_empty() && !all.contains(&given) {
-        causes.push(Cause::unsupported(format!("{path}.{key}"), given, all));
     }
 }
 
@@ -258,7 +252,7 @@ fn env_from(from: &Value, path: &str, index: usize, causes: &mut Vec<Cause>) {
     }
 }
 
-fn mounts(container: &Value, path: &str, volumes: &[&str], causes: &mut Vec<Cause>) {
+fn mounts(container: &Value, path: &str, volumes: &BTreeSet<&str>, causes: &mut Vec<Cause>) {
     let mut places = BTreeSet::new();
     for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
         let at = format!("{path}.volumeMounts[{index}]");
@@ -266,7 +260,7 @@ fn mounts(container: &Value, path: &str, volumes: &[&str], causes: &mut Vec<Caus
         if name.is_empty() {
             causes.push(Cause::required(format!("{at}.name"), ""));
         }
-        if !volumes.contains(&name) {
+        if !volumes.contains(name) {
             causes.push(Cause::not_found(format!("{at}.name"), &Value::from(name)));
         }
         if place.is_empty() {

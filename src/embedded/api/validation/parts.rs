@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::{label_value, qualified_name};
 use crate::embedded::api::status::Cause;
 
 /// A field of text; empty if it is absent.
@@ -15,6 +16,35 @@ pub(super) fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
         .get(key)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
+}
+
+/// Transport protocols of ports.
+pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// A word that must be one of these where it is given; `path` is that of the object it stands in.
+pub(super) fn supported(
+    value: &Value,
+    path: &str,
+    key: &str,
+    all: &[&str],
+    causes: &mut Vec<Cause>,
+) {
+    let given = text(value, key);
+    if !given.is_empty() && !all.contains(&given) {
+        causes.push(Cause::unsupported(format!("{path}.{key}"), given, all));
+    }
+}
+
+/// A map of labels that picks objects; everything wrong in it is said of the map's own field.
+pub(super) fn selector(map: Option<&Value>, field: &str, causes: &mut Vec<Cause>) {
+    for (key, value) in map.and_then(Value::as_object).into_iter().flatten() {
+        if let Some(why) = qualified_name(key) {
+            causes.push(Cause::invalid(field, &Value::from(key.as_str()), &why));
+        }
+        if let Some(why) = label_value(value.as_str().unwrap_or("")) {
+            causes.push(Cause::invalid(field, value, &why));
+        }
+    }
 }
 
 /// Port numbers go from 1 to 65535.

@@ -1,9 +1,12 @@
 //! Checks of a pod's spec, as `pkg/apis/core/validation` has them: what goes wrong in a manifest by a slip.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use super::parts::{items, text};
-use super::{containers, dns_label, label_value, qualified_name, subdomain, volumes};
+use super::parts::{self, items, supported, text};
+use super::{containers, dns_label, subdomain, volumes};
+use crate::embedded::api::object::sorted;
 use crate::embedded::api::status::Cause;
 
 const RESTART: [&str; 3] = ["Always", "OnFailure", "Never"];
@@ -17,16 +20,8 @@ const MAX_NAMED: usize = 5;
 pub(super) fn check(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     let volumes = volumes::check(spec, path, causes);
     containers::check(spec, path, &volumes, causes);
-    for (key, supported) in [("restartPolicy", &RESTART[..]), ("dnsPolicy", &DNS[..])] {
-        let value = text(spec, key);
-        if !value.is_empty() && !supported.contains(&value) {
-            causes.push(Cause::unsupported(
-                format!("{path}.{key}"),
-                value,
-                supported,
-            ));
-        }
-    }
+    supported(spec, path, "restartPolicy", &RESTART, causes);
+    supported(spec, path, "dnsPolicy", &DNS, causes);
     let deadline = spec.get("activeDeadlineSeconds");
     if let Some(seconds) = deadline.filter(|seconds| seconds.as_i64().is_some_and(|n| n < 1)) {
         let why = "must be between 1 and 2147483647, inclusive";
@@ -60,21 +55,12 @@ fn names(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
             ));
         }
     }
-    let selector = spec.get("nodeSelector").and_then(Value::as_object);
-    for (key, value) in selector.into_iter().flatten() {
-        let field = || format!("{path}.nodeSelector");
-        if let Some(why) = qualified_name(key) {
-            let key = Value::from(key.as_str());
-            causes.push(Cause::invalid(field(), &key, &why));
-        }
-        if let Some(why) = label_value(value.as_str().unwrap_or("")) {
-            causes.push(Cause::invalid(field(), value, &why));
-        }
-    }
+    let field = format!("{path}.nodeSelector");
+    parts::selector(spec.get("nodeSelector"), &field, causes);
 }
 
 fn tolerate(toleration: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let (operator, effect) = (text(toleration, "operator"), text(toleration, "effect"));
+    let operator = text(toleration, "operator");
     let shown = Value::from(operator);
     if text(toleration, "key").is_empty() && operator != "Exists" {
         let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
@@ -94,13 +80,7 @@ fn tolerate(toleration: &Value, path: &str, causes: &mut Vec<Cause>) {
             &["Equal", "Exists"],
         )),
     }
-    if !effect.is_empty() && !EFFECTS.contains(&effect) {
-        causes.push(Cause::unsupported(
-            format!("{path}.effect"),
-            effect,
-            &EFFECTS,
-        ));
-    }
+    supported(toleration, path, "effect", &EFFECTS, causes);
 }
 
 /// A pod keeps its spec, but for its images, its deadline and further tolerations.
@@ -128,10 +108,14 @@ pub(super) fn check_change(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     }
     deadline(new, old, causes);
     let changed = changes(&without_changeable(new), &without_changeable(old));
-    let tolerations = items(new, "tolerations");
+    // By their text, so that many of them are found at once.
+    let tolerations: BTreeSet<String> = items(new, "tolerations")
+        .iter()
+        .map(|one| sorted(one.clone()).to_string())
+        .collect();
     let kept = items(old, "tolerations")
         .iter()
-        .all(|one| tolerations.contains(one));
+        .all(|one| tolerations.contains(&sorted(one.clone()).to_string()));
     if !changed.is_empty() || !kept {
         let named: Vec<&str> = changed.iter().take(MAX_NAMED).map(String::as_str).collect();
         let why = format!("{CHANGEABLE}\nchanged: {}", named.join(", "));

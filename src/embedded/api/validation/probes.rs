@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::parts::{items, port, text};
+use super::parts::{items, port, supported, text};
 use crate::embedded::api::status::Cause;
 
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
@@ -54,13 +54,7 @@ pub(super) fn check_init(container: &Value, path: &str, causes: &mut Vec<Cause>)
     if policy == "Always" {
         return check(container, path, causes);
     }
-    if !policy.is_empty() && !POLICIES.contains(&policy) {
-        causes.push(Cause::unsupported(
-            format!("{path}.restartPolicy"),
-            policy,
-            &POLICIES,
-        ));
-    }
+    supported(container, path, "restartPolicy", &POLICIES, causes);
     for key in [
         "lifecycle",
         "livenessProbe",

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::parts::{items, port, port_number, text};
-use super::{label, label_value, qualified_name, subdomain};
+use super::parts::{self, PROTOCOLS, items, port, port_number, supported, text};
+use super::{label, subdomain};
 use crate::embedded::api::status::Cause;
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 /// A Service has ports, unless it is headless or a name of something outside; several have names.
 pub(super) fn check(object: &Value, causes: &mut Vec<Cause>) {
@@ -34,16 +33,13 @@ pub(super) fn check(object: &Value, causes: &mut Vec<Cause>) {
     for (index, one) in ports.iter().enumerate() {
         check_port(one, index, ports.len() > 1, &mut names, causes);
     }
-    selector(spec, causes);
+    parts::selector(spec.get("selector"), "spec.selector", causes);
     for (key, all) in [
         ("sessionAffinity", &["ClientIP", "None"][..]),
         ("type", &TYPES[..]),
         ("internalTrafficPolicy", &["Cluster", "Local"][..]),
     ] {
-        let value = text(spec, key);
-        if !value.is_empty() && !all.contains(&value) {
-            causes.push(Cause::unsupported(format!("spec.{key}"), value, all));
-        }
+        supported(spec, "spec", key, all, causes);
     }
     twice(ports, causes);
     for (index, one) in ports.iter().enumerate() {
@@ -91,28 +87,8 @@ fn check_port<'a>(
     }
     let number = one.get("port").unwrap_or(&Value::Null);
     port_number(number, format!("{path}.port"), causes);
-    let protocol = text(one, "protocol");
-    if !protocol.is_empty() && !PROTOCOLS.contains(&protocol) {
-        causes.push(Cause::unsupported(
-            format!("{path}.protocol"),
-            protocol,
-            &PROTOCOLS,
-        ));
-    }
+    supported(one, &path, "protocol", &PROTOCOLS, causes);
     port(one.get("targetPort"), &format!("{path}.targetPort"), causes);
-}
-
-fn selector(spec: &Value, causes: &mut Vec<Cause>) {
-    let selector = spec.get("selector").and_then(Value::as_object);
-    for (key, value) in selector.into_iter().flatten() {
-        if let Some(why) = qualified_name(key) {
-            let key = Value::from(key.as_str());
-            causes.push(Cause::invalid("spec.selector", &key, &why));
-        }
-        if let Some(why) = label_value(value.as_str().unwrap_or("")) {
-            causes.push(Cause::invalid("spec.selector", value, &why));
-        }
-    }
 }
 
 fn twice(ports: &[Value], causes: &mut Vec<Cause>) {

@@ -28,8 +28,8 @@ const SOURCES: [&str; 15] = [
 ];
 
 /// The volumes of the pod spec at `path`; answers the names of those that can be mounted.
-pub(super) fn check<'a>(spec: &'a Value, path: &str, causes: &mut Vec<Cause>) -> Vec<&'a str> {
-    let (mut names, mut good) = (BTreeSet::new(), Vec::new());
+pub(super) fn check<'a>(spec: &'a Value, path: &str, causes: &mut Vec<Cause>) -> BTreeSet<&'a str> {
+    let (mut names, mut good) = (BTreeSet::new(), BTreeSet::new());
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let path = format!("{path}.volumes[{index}]");
         let name = text(volume, "name");
@@ -44,7 +44,7 @@ pub(super) fn check<'a>(spec: &'a Value, path: &str, causes: &mut Vec<Cause>) ->
             causes.push(Cause::duplicate(format!("{path}.name"), &shown));
         }
         if causes.len() == before {
-            good.push(name);
+            good.insert(name);
         }
     }
     good

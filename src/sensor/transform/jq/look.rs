@@ -331,9 +331,6 @@ impl<'s> Look<'s> {
                 outputs = outputs.max(Maybe);
             }
             match part {
-                Part::Index(Term::Num(text)) if text.parse::<u32>().is_err() => {
-                    return Err(refused("an index that is no small whole number"));
-                }
                 Part::Index(index) => outputs = outputs.max(self.term(index)?),
                 Part::Range(None, None) => outputs = Many,
                 Part::Range(from, to) => {

@@ -44,6 +44,14 @@ const FLAT: &str = "!flat";
 const LIST: &str = "!list";
 /// The same where the index is optional: what has none is passed over.
 const LIST_IF: &str = "!list_if";
+/// Lets everything pass that gojq takes the given index of.
+const AT: &str = "!at";
+/// The same where the index is optional.
+const AT_IF: &str = "!at_if";
+/// The index that a number stands for.
+const TRUNCATED: &str = "!truncated";
+/// The index of a path that is worked out when the program runs.
+const INDEX: &str = "$!index";
 /// Indexes of the parts of an array in a pattern, as a program writes them.
 const INDEXES: [&str; 32] = [
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16",
@@ -171,8 +179,32 @@ fn list(value: &Val) -> Result<(), Error<Val>> {
     }
 }
 
-/// The functions of the meter: each gives back what it gets, in paths and updates, too.
-pub(super) fn funs() -> [Fun<Data>; 6] {
+/// jaq finds nothing in an object under what is no text, and nothing in nothing whatever the index is, where gojq fails.
+fn at(value: &Val, index: &Val) -> Result<(), Error<Val>> {
+    match (value, index) {
+        (_, Val::Null | Val::Bool(_)) => Err(Error::str("expected a string for object key")),
+        (Val::Obj(_), Val::TStr(_) | Val::BStr(_)) => Ok(()),
+        (Val::Obj(_), _) => list(value),
+        _ => Ok(()),
+    }
+}
+
+/// gojq cuts the fraction of an index off.
+fn truncated(index: Val) -> Val {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let Val::Num(number) = &index else {
+        return index;
+    };
+    let number: f64 = number.to_string().parse().unwrap_or(f64::NAN);
+    if number.is_nan() || number.abs() >= EXACT {
+        return index;
+    }
+    let whole = format!("{:.0}", number.trunc()).parse();
+    whole.map_or(index, |whole| Val::Num(Num::Int(whole)))
+}
+
+/// The functions of the meter: each but the last gives back what it gets, in paths and updates, too.
+pub(super) fn funs() -> [Fun<Data>; 9] {
     macro_rules! passing {
         ($name:expr, $look:expr) => {
             checking!($name, |value| {
@@ -208,6 +240,37 @@ pub(super) fn funs() -> [Fun<Data>; 6] {
             )
         }};
     }
+    macro_rules! indexing {
+        ($name:expr, $failed:expr) => {{
+            fn failed(error: Error<Val>) -> Option<Error<Val>> {
+                let failed: fn(Error<Val>) -> Option<Error<Val>> = $failed;
+                failed(error)
+            }
+            (
+                $name,
+                v(1),
+                Native::new(|mut cv| match at(&cv.1, &cv.0.pop_var()).map_err(failed) {
+                    Ok(()) => box_once(Ok(cv.1)),
+                    Err(Some(error)) => box_once(Err(error.into())),
+                    Err(None) => Box::new(std::iter::empty()),
+                })
+                .with_paths(
+                    |mut cv| match at(&cv.1.0, &cv.0.pop_var()).map_err(failed) {
+                        Ok(()) => box_once(Ok(cv.1)),
+                        Err(Some(error)) => box_once(Err(error.into())),
+                        Err(None) => Box::new(std::iter::empty()),
+                    },
+                )
+                .with_update(|mut cv, update| {
+                    match at(&cv.1, &cv.0.pop_var()).map_err(failed) {
+                        Ok(()) => update(cv.1),
+                        Err(Some(error)) => box_once(Err(error.into())),
+                        Err(None) => box_once(Ok(cv.1)),
+                    }
+                }),
+            )
+        }};
+    }
     [
         passing!(TICK, tick),
         passing!(SIZE, size),
@@ -215,6 +278,13 @@ pub(super) fn funs() -> [Fun<Data>; 6] {
         passing!(FLAT, flat),
         checking!(LIST, |value| Some(list(value))),
         checking!(LIST_IF, |value| list(value).ok().map(Ok)),
+        indexing!(AT, Some),
+        indexing!(AT_IF, |_| None),
+        (
+            TRUNCATED,
+            v(0),
+            Native::new(|cv| box_once(Ok(truncated(cv.1)))),
+        ),
     ]
 }
 
@@ -416,28 +486,56 @@ fn bound<'s>(bindings: &[Binding<'s>], term: Term<&'s str>) -> Term<&'s str> {
     })
 }
 
-/// A path whose numbers are looked at before they are taken as an index: the path is cut before each of them.
+/// A path whose indexes are looked at before they are taken, but for plain texts: the path is cut before each of them.
 fn indexed<'s>(base: Term<&'s str>, path: Path<Term<&'s str>>) -> Term<&'s str> {
     let (mut base, mut parts) = (base, Vec::new());
     for (part, optional) in path.0 {
-        let number = match &part {
-            Part::Index(Term::Num(_)) => true,
-            Part::Index(Term::Neg(inner)) => matches!(**inner, Term::Num(_)),
-            _ => false,
+        let Part::Index(index) = part else {
+            parts.push((part, optional));
+            continue;
         };
-        if number {
-            if !parts.is_empty() {
-                base = Term::Path(Box::new(base), Path(std::mem::take(&mut parts)));
-            }
-            let check = match optional {
-                Opt::Essential => LIST,
-                Opt::Optional => LIST_IF,
-            };
-            base = pipe(base, call(check));
+        if is_plain_text(&index) {
+            parts.push((Part::Index(index), optional));
+            continue;
         }
-        parts.push((part, optional));
+        if !parts.is_empty() {
+            base = Term::Path(Box::new(base), Path(std::mem::take(&mut parts)));
+        }
+        base = at_index(base, index, optional);
+    }
+    if parts.is_empty() {
+        return base;
     }
     Term::Path(Box::new(base), Path(parts))
+}
+
+fn is_plain_text(index: &Term<&str>) -> bool {
+    let plain = |part: &StrPart<_, _>| !matches!(part, StrPart::Term(_));
+    matches!(index, Term::Str(None, parts) if parts.iter().all(plain))
+}
+
+/// What lies in a value at an index that is a number, or is worked out when the program runs.
+fn at_index<'s>(base: Term<&'s str>, index: Term<&'s str>, optional: Opt) -> Term<&'s str> {
+    let whole = |term: &Term<&str>| matches!(term, Term::Num(text) if text.parse::<u32>().is_ok());
+    let literal = match &index {
+        Term::Neg(inner) => whole(inner),
+        other => whole(other),
+    };
+    let essential = matches!(optional, Opt::Essential);
+    if literal {
+        let base = pipe(base, call(if essential { LIST } else { LIST_IF }));
+        return Term::Path(Box::new(base), Path(vec![(Part::Index(index), optional)]));
+    }
+    // The index is worked out from what the path begins with, not from what it has come to.
+    let check = Term::Call(if essential { AT } else { AT_IF }, vec![Term::Var(INDEX)]);
+    let there = Path(vec![(Part::Index(Term::Var(INDEX)), optional)]);
+    let there = Term::Path(Box::new(pipe(base, check)), there);
+    let bind = BinaryOp::Pipe(Some(Pattern::Var(INDEX)));
+    Term::BinOp(
+        Box::new(pipe(index, call(TRUNCATED))),
+        bind,
+        Box::new(there),
+    )
 }
 
 fn path_of<'s>(path: Path<Term<&'s str>>, natives: &HashSet<&str>) -> Path<Term<&'s str>> {
