@@ -2,30 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use super::program::{eventlab_inside as eventlab, text};
 use eventlab::lab::Catalog;
 use serde_json::Value;
 use tempfile::TempDir;
-
-fn eventlab(state: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_eventlab"))
-        .args(["--state-dir", state.to_str().unwrap()])
-        .args(arguments)
-        .env_remove("EVENTLAB_KILL_AT")
-        .env("TMPDIR", state)
-        .current_dir(state)
-        .output()
-        .unwrap()
-}
-
-fn text(output: &Output) -> String {
-    format!(
-        "{}\n{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
-}
 
 /// A folder with a new lab `mine` in `mine/`.
 fn new_lab() -> TempDir {

@@ -1,24 +1,8 @@
 //! State directories, ports and clocks that are not as they should be: a clear error, the right exit code, nothing lost.
 
+use super::program::{eventlab, text};
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn eventlab(state: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_eventlab"))
-        .args(["--state-dir", state.to_str().unwrap()])
-        .args(arguments)
-        .env_remove("EVENTLAB_KILL_AT")
-        .output()
-        .unwrap()
-}
-
-fn text(output: &Output) -> String {
-    format!(
-        "{}\n{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
-}
+use std::process::Command;
 
 fn journal(state: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(state.join("embedded/evidence.jsonl")).unwrap_or_default();

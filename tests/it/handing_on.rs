@@ -1,29 +1,9 @@
 //! What others read: the bundle for a colleague, JUnit for a CI server, completions and man page for a shell.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
+use super::program::{eventlab_inside as eventlab, text};
 use eventlab::lab::Catalog;
-
-fn eventlab(state: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_eventlab"))
-        .args(["--state-dir", state.to_str().unwrap()])
-        .args(arguments)
-        .env_remove("EVENTLAB_KILL_AT")
-        .env("TMPDIR", state)
-        .current_dir(state)
-        .output()
-        .unwrap()
-}
-
-fn text(output: &Output) -> String {
-    format!(
-        "{}\n{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
-}
 
 /// A seed whose fault ends soon.
 fn a_seed() -> String {

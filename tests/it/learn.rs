@@ -1,16 +1,7 @@
 //! The course from the shell: `check`, `next` and `status` say the same, and each names the command that goes on.
 
+use super::program::eventlab;
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn eventlab(state: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_eventlab"))
-        .args(["--state-dir", state.to_str().unwrap()])
-        .args(arguments)
-        .env_remove("EVENTLAB_KILL_AT")
-        .output()
-        .unwrap()
-}
 
 /// What a command says, after its exit code was the one that it must be.
 fn said(state: &Path, arguments: &[&str], code: i32) -> String {

@@ -60,6 +60,7 @@ mod node_children;
 mod node_pods;
 mod node_support;
 mod pictures;
+mod program;
 mod rbac_golden;
 mod reach;
 mod real_cluster;

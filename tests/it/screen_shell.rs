@@ -3,26 +3,10 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
+use super::program::{eventlab, text};
 use super::terminal::{Session, own_lab};
-
-fn eventlab(state: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_eventlab"))
-        .args(["--state-dir", state.to_str().unwrap()])
-        .args(arguments)
-        .env_remove("EVENTLAB_KILL_AT")
-        .output()
-        .unwrap()
-}
-
-fn text(output: &Output) -> String {
-    format!(
-        "{}\n{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
-}
 
 fn session(state: &Path) -> PathBuf {
     state.join("embedded")
