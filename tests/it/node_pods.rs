@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use eventlab::kinds::{ARGO_EVENTS_IMAGE, WORKLOAD_IMAGE};
 use eventlab::ledger::Reader;
-use kube::api::{DeleteParams, LogParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, LogParams, PostParams};
 use serde_json::{Value, json};
 
+use super::api_support::object;
 use super::node_support::{Cluster, container, phase_of, service_spec, until};
 
 fn workload(command: &[&str], args: &[&str]) -> Value {
@@ -701,6 +704,76 @@ async fn after_a_crash_nobody_claims_to_know_how_a_container_ended() {
             .await
             .ends_with("asked to end\n")
     );
+}
+
+/// A server behind a readiness probe; its environment comes from the ConfigMap `settings`.
+fn ready_server() -> Value {
+    let mut serving = workload(
+        &["/eventlab"],
+        &["ledger", "serve", "--db", "/x", "--port", "8080"],
+    );
+    serving["ports"] = json!([{"containerPort": 8080}]);
+    serving["readinessProbe"] = json!({"httpGet": {"path": "/healthz", "port": 8080}});
+    serving["envFrom"] = json!([{"configMapRef": {"name": "settings"}}]);
+    json!({"restartPolicy": "Always", "containers": [serving]})
+}
+
+/// After the node has ended as by a kill, with a pod `once` that has not begun.
+async fn served_before() -> Cluster {
+    let mut cluster = Cluster::new().await;
+    let settings = json!({"metadata": {"name": "settings"}, "data": {"MODE": "calm"}});
+    let settings: ConfigMap = object(settings);
+    let maps: Api<ConfigMap> = cluster.lab.api("lab");
+    maps.create(&PostParams::default(), &settings)
+        .await
+        .unwrap();
+    cluster.create("server", ready_server()).await;
+    cluster.wait("server", is_ready).await;
+    cluster.node.take();
+    cluster.create("once", service_spec("report")).await;
+    cluster
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    status.is_some_and(|status| status.container_statuses.is_some())
+        && container(pod, "main")["ready"] == true
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_crash_what_runs_once_finds_the_services_that_were_there() {
+    let mut cluster = served_before().await;
+    cluster.start_node().await;
+    cluster.wait("once", |pod| phase_of(pod) != "Pending").await;
+    let server = cluster.pods().get("server").await.unwrap();
+    assert_eq!(container(&server, "main")["restartCount"], 1);
+    assert!(is_ready(&server), "{server:?}");
+    cluster.wait_phase("once", "Succeeded").await;
+    // Whoever comes later waits for nobody.
+    let node = cluster.node.as_ref().unwrap();
+    assert!(node.kill("lab", "server", "main").await);
+    cluster.create("later", service_spec("report")).await;
+    cluster.wait_phase("later", "Succeeded").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_does_not_come_back_is_not_waited_for_for_ever() {
+    let mut cluster = served_before().await;
+    let maps: Api<ConfigMap> = cluster.lab.api("lab");
+    maps.delete("settings", &DeleteParams::default())
+        .await
+        .unwrap();
+    cluster.create("unwanted", service_spec("report")).await;
+    cluster.start_node().await;
+    cluster
+        .pods()
+        .delete("unwanted", &DeleteParams::default())
+        .await
+        .unwrap();
+    cluster.wait_gone("unwanted").await;
+    cluster.wait_phase("once", "Succeeded").await;
+    let server = cluster.pods().get("server").await.unwrap();
+    assert!(!is_ready(&server), "{server:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -27,6 +27,7 @@ pub mod process;
 mod proxy;
 mod refuse;
 pub mod register;
+mod returning;
 mod service;
 mod slot;
 mod sources;
@@ -55,6 +56,7 @@ use self::addresses::AddressBook;
 use self::events::Recorder;
 use self::images::Services;
 use self::logs::Logs;
+use self::returning::Returning;
 use self::streams::Streams;
 use self::sweep::{ChildRecord, Records};
 use super::bus::BusConnector;
@@ -151,6 +153,7 @@ pub(crate) struct Shared {
     logs: Logs,
     addresses: AddressBook,
     recorder: Recorder,
+    returning: Returning,
     records: Records,
     program: PathBuf,
     pods: PathBuf,
@@ -262,6 +265,7 @@ impl Node {
             logs: config.logs,
             addresses: config.addresses.clone(),
             recorder,
+            returning: Returning::new(),
             records,
             program: config.program,
             api_address: config.api_address,

@@ -169,6 +169,7 @@ impl Pods {
             let _ = entry.inputs.send(Input::Gone);
         }
         self.shared.remove_strays(&present);
+        self.shared.returning.expect(pods.iter().map(Arc::as_ref));
         for pod in pods {
             self.apply(pod);
         }
@@ -180,6 +181,7 @@ impl Pods {
             tracing::error!("the worker of a pod panicked");
             return;
         };
+        self.shared.returning.settle(&uid);
         let Some(entry) = self.workers.remove(&uid) else {
             return;
         };

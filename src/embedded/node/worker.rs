@@ -108,6 +108,8 @@ pub(super) struct Worker {
     set_up: bool,
     setup_due: Instant,
     setup_pause: Duration,
+    /// It runs once, and has to wait for the pods that served before this life of the node.
+    held: bool,
     /// The pod is refused for ever.
     refused: bool,
     stopping: Option<Stopping>,
@@ -166,11 +168,13 @@ impl Worker {
             set_up: false,
             setup_due: now,
             setup_pause: SETUP_PAUSE.0,
+            held: false,
             refused: false,
             stopping: None,
             failure: None,
         };
         worker.recover();
+        worker.held = !matches!(worker.policy, RestartPolicy::Always);
         worker
     }
 
@@ -178,6 +182,7 @@ impl Worker {
     pub(super) async fn run(mut self) -> Outcome {
         self.refuse();
         self.note_deletion();
+        let shared = Arc::clone(&self.shared);
         loop {
             self.advance().await;
             self.publish();
@@ -197,6 +202,7 @@ impl Worker {
                     None => return Outcome::Stopped,
                 },
                 () = sleep => self.on_time(),
+                () = shared.returning.over(), if self.held => self.held = false,
             }
         }
     }
@@ -342,6 +348,9 @@ impl Worker {
         if let Some(stopping) = &self.stopping {
             return stopping.kill_at;
         }
+        if self.held {
+            return self.deadline();
+        }
         let setup = (!self.set_up && !self.refused).then_some(self.setup_due);
         let starts = if self.set_up {
             self.startable()
@@ -426,6 +435,9 @@ impl Worker {
         }
         let ready = self.stopping.is_none() && pod_status::is_ready(&self.slots);
         self.shared.addresses.set_ready(&self.uid, ready);
+        if ready || self.refused {
+            self.shared.returning.settle(&self.uid);
+        }
         let mut conditions = std::mem::take(&mut self.conditions);
         let status = pod_status::status(&self.parts(), &mut conditions);
         self.conditions = conditions;

@@ -19,7 +19,7 @@ const IMAGE_BACK_OFF: Duration = Duration::from_millis(500);
 impl Worker {
     /// Starts whatever can be started now.
     pub(super) async fn advance(&mut self) {
-        if self.stopping.is_some() || self.refused || self.is_over() {
+        if self.held || self.stopping.is_some() || self.refused || self.is_over() {
             return;
         }
         if !self.set_up && !self.set_up_volumes().await {
