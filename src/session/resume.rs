@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::checking::access_expectations;
 use super::checkpoint::Checkpoint;
 use super::message::{Effect, SendOutcome};
 use super::progress::{ProbeSend, StageRun};
 use super::state::{StagePhase, State, Step};
-use crate::evidence::journal::{Intent, IntentAction, IntentOutcome, unresolved};
-use crate::evidence::{Entry, Fact, Observation, Outcome};
-use crate::lab::Lab;
+use crate::evidence::journal::{Intent, IntentAction, IntentOutcome, Judgement, unresolved};
+use crate::evidence::{Entry, Fact, Observation, Outcome, Right};
+use crate::lab::{Lab, Stage};
 
 impl State {
     /// Takes a session up again. Without a checkpoint it begins anew, with attempts that the journal has not seen.
@@ -96,10 +97,10 @@ impl State {
         self.note_position();
     }
 
-    /// A stage counts as passed only while the journal proves each of its probes, with facts that are there: labs change
+    /// A stage counts as passed only while the journal proves each of its checks, with facts that are there: labs change
     /// from version to version, and files get lost.
     fn revalidate(&mut self, entries: &[Entry]) {
-        let proven = proven_probes(entries);
+        let proven = proven_checks(entries);
         let labs = Arc::clone(&self.labs);
         for lab in labs.iter() {
             let Some(kept) = self.progress.get_mut(&lab.name) else {
@@ -110,17 +111,17 @@ impl State {
                 .iter()
                 .filter(|stage| !stage.observe && stage.gate_fails.is_none());
             for stage in judged {
-                let bare = stage.probes.iter().find(|probe| {
-                    !proven.contains(&(lab.name.as_str(), stage.name.as_str(), probe.name.as_str()))
-                });
-                let Some(probe) = bare.filter(|_| kept.passed.remove(&stage.name)) else {
+                let bare = Check::all(stage)
+                    .map(|check| (lab.name.as_str(), stage.name.as_str(), check))
+                    .find(|check| !proven.contains(check));
+                let Some((.., check)) = bare.filter(|_| kept.passed.remove(&stage.name)) else {
                     continue;
                 };
                 kept.completed = false;
                 self.finished = false;
                 self.found.push(format!(
-                    "stage `{}` of {} does not count as passed any more: nothing that is kept proves its probe `{}` (the lab or the evidence has changed since)",
-                    stage.name, lab.name, probe.name
+                    "stage `{}` of {} does not count as passed any more: nothing that is kept proves its {check} (the lab or the evidence has changed since)",
+                    stage.name, lab.name
                 ));
             }
         }
@@ -282,26 +283,66 @@ impl State {
     }
 }
 
-/// Lab, stage and probe of each judgement that is proven by facts of this journal.
-fn proven_probes(entries: &[Entry]) -> BTreeSet<(&str, &str, &str)> {
-    let mut seen = BTreeSet::new();
-    let mut proven = BTreeSet::new();
-    for entry in entries {
-        match entry {
-            Entry::Fact(fact) => {
-                seen.insert(fact.seq);
-            }
-            Entry::Judgement(one) if one.verdict.outcome == Outcome::Proven => {
-                if let Some(probe) = &one.probe
-                    && one.verdict.facts.iter().all(|fact| seen.contains(fact))
-                {
-                    proven.insert((one.lab.as_str(), one.stage.as_str(), probe.as_str()));
-                }
-            }
-            _ => {}
+/// What a stage checks one by one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Check {
+    Probe(String),
+    Access(Right),
+    Order(String),
+}
+
+impl std::fmt::Display for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Check::Probe(name) => write!(f, "probe `{name}`"),
+            Check::Access(right) => write!(f, "check of access {right}"),
+            Check::Order(name) => write!(f, "check of order `{name}`"),
         }
     }
-    proven
+}
+
+impl Check {
+    fn of(judgement: &Judgement) -> Option<Self> {
+        let probe = judgement.probe.clone().map(Check::Probe);
+        let access = judgement.access.clone().map(Check::Access);
+        let order = judgement.order.clone().map(Check::Order);
+        probe.or(access).or(order)
+    }
+
+    fn all(stage: &Stage) -> impl Iterator<Item = Self> {
+        let probes = stage
+            .probes
+            .iter()
+            .map(|probe| Check::Probe(probe.name.clone()));
+        let access = access_expectations(stage).into_iter();
+        let access = access.map(|expectation| Check::Access(expectation.right));
+        let orders = stage
+            .orders
+            .iter()
+            .map(|check| Check::Order(check.name.clone()));
+        probes.chain(access).chain(orders)
+    }
+}
+
+/// Lab, stage and check of each judgement that is proven by facts of this journal.
+fn proven_checks(entries: &[Entry]) -> BTreeSet<(&str, &str, Check)> {
+    let there: BTreeSet<u64> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Fact(fact) => Some(fact.seq),
+            _ => None,
+        })
+        .collect();
+    entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Judgement(one) => Some(one),
+            _ => None,
+        })
+        .filter(|one| one.verdict.outcome == Outcome::Proven)
+        .filter(|one| one.verdict.facts.iter().all(|fact| there.contains(fact)))
+        .filter_map(|one| Some((one.lab.as_str(), one.stage.as_str(), Check::of(one)?)))
+        .collect()
 }
 
 fn facts_of(entries: &[Entry]) -> Vec<Fact> {

@@ -53,6 +53,7 @@ mod learn;
 mod ledger;
 mod ledger_field;
 mod lint;
+mod lost_evidence;
 mod metrics;
 mod nats_support;
 mod node_addresses;
