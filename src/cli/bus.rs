@@ -60,9 +60,15 @@ struct Remembered {
 }
 
 impl BusArgs {
+    /// The URL that was given; an empty variable is as good as none.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        self.bus.as_deref().filter(|url| !url.is_empty())
+    }
+
     /// The address and how to enter it; `None` where the bus is the cluster's own.
     fn outside(&self) -> Result<Option<(BusAddress, Access)>, Failure> {
-        let Some(text) = &self.bus else {
+        let Some(text) = self.url() else {
             return Ok(None);
         };
         let address =

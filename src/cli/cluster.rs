@@ -205,7 +205,7 @@ fn background(
     if let Some(dir) = &place.state_dir {
         command.arg("--state-dir").arg(dir);
     }
-    if let Some(bus) = &place.bus.bus {
+    if let Some(bus) = place.bus.url() {
         // Not an argument, which everybody may read: it can hold a password.
         command.env("EVENTLAB_BUS", bus);
     }

@@ -135,11 +135,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     if child::has_node() {
         return pod::run(arguments);
     }
-    // The workloads have exit codes of their own, which do not depend on where they run.
-    let workload = arguments
-        .get(1)
-        .is_some_and(|name| name == "ledger" || name == "crm");
-    match Cli::try_parse_from(arguments) {
+    match Cli::try_parse_from(&arguments) {
         Ok(Cli {
             command: Some(Command::Ledger(command)),
             place,
@@ -153,13 +149,21 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(error) => {
             // Help and version come as errors, too; a closed stdout changes nothing.
             let _ = error.print();
-            match (error.use_stderr(), workload) {
+            match (error.use_stderr(), names_workload(&arguments)) {
                 (false, _) => Exit::Proven.code(),
                 (true, true) => commands::USAGE,
                 (true, false) => Exit::Usage.code(),
             }
         }
     }
+}
+
+/// Whether the command is a workload's: these have exit codes of their own, which do not depend on where they run.
+fn names_workload(arguments: &[OsString]) -> bool {
+    let lenient = Cli::command().ignore_errors(true);
+    lenient
+        .try_get_matches_from(arguments)
+        .is_ok_and(|found| matches!(found.subcommand_name(), Some("ledger" | "crm")))
 }
 
 fn finish(result: Result<Exit, Failure>) -> u8 {

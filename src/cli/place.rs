@@ -146,7 +146,7 @@ impl Place {
             return name.clone();
         }
         let Some(context) = &self.real.context else {
-            let name = match &self.bus.bus {
+            let name = match self.bus.url() {
                 Some(_) => bus::SESSION,
                 None => EMBEDDED,
             };

@@ -199,6 +199,18 @@ fn exit_codes_say_what_happened() {
         run(apply(&db, "sometimes", "o-1", "1", "a")).status.code(),
         Some(64)
     );
+    // Wherever the place is named.
+    let place = ["--state-dir", folder.path().to_str().unwrap()];
+    for command in [["ledger", "show"], ["crm", "serve"]] {
+        for words in [
+            [&command[..], &["--bogus"], &place].concat(),
+            [&place[..], &command, &["--bogus"]].concat(),
+        ] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_eventlab"));
+            command.args(&words);
+            assert_eq!(run(command).status.code(), Some(64), "{words:?}");
+        }
+    }
 
     let nowhere = run(apply(
         &folder.path().join("no/such/ledger.db"),
