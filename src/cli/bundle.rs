@@ -62,6 +62,7 @@ pub fn pack(
         checkpoint: view.checkpoint.as_ref(),
         labs,
         manifests: &copies(folder, labs),
+        notes: &view.notes,
     };
     bundle::pack(&contents, &mut made).map_err(|error| failed(&error))?;
     made.as_file().sync_all().map_err(|error| failed(&error))?;

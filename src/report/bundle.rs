@@ -59,6 +59,9 @@ pub struct Head {
     pub made: Timestamp,
     /// Name of the session.
     pub session: String,
+    /// What of the session could not be read when it was packed, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What goes into a bundle.
@@ -70,6 +73,8 @@ pub struct Contents<'a> {
     pub labs: &'a [Lab],
     /// Working copies, by name below `manifests/`.
     pub manifests: &'a BTreeMap<String, String>,
+    /// What of the session could not be read, in sentences.
+    pub notes: &'a [String],
 }
 
 /// Writes a bundle. Everything in it is redacted, also what was when it was collected.
@@ -83,7 +88,12 @@ pub fn pack(contents: &Contents<'_>, writer: impl Write) -> Result<(), BundleErr
     for entry in contents.entries {
         entries.push(redactor.entry(entry).map_err(failed)?);
     }
-    let report = Report::new(&entries, contents.labs);
+    let notes: Vec<String> = contents
+        .notes
+        .iter()
+        .map(|note| redactor.text(note))
+        .collect();
+    let report = Report::new(&entries, contents.labs).with_notes(&notes);
     let used: Vec<Lab> = contents
         .labs
         .iter()
@@ -95,6 +105,7 @@ pub fn pack(contents: &Contents<'_>, writer: impl Write) -> Result<(), BundleErr
         eventlab: env!("CARGO_PKG_VERSION").to_owned(),
         made: contents.made,
         session: contents.session.to_owned(),
+        notes,
     };
     let mut evidence = Vec::new();
     for entry in &entries {
@@ -142,7 +153,7 @@ pub struct Bundle {
     pub labs: Arc<[Lab]>,
     /// The learner's copies of manifests, by name.
     pub manifests: BTreeMap<String, String>,
-    /// What was damaged or left out, in sentences.
+    /// What was damaged or left out, of the session and of the bundle, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -154,11 +165,11 @@ impl Bundle {
     pub fn open(reader: impl io::Read, limits: Limits) -> Result<Bundle, BundleError> {
         let mut files = archive::read(reader, limits)?;
         refuse_large_parts(&files)?;
-        let mut notes = Vec::new();
         let head = files
             .remove(HEAD)
             .ok_or_else(|| BundleError::Refused(format!("there is no {HEAD} in it")))?;
         let head = head_of(&head)?;
+        let mut notes = head.notes.clone();
         let evidence = files.remove(EVIDENCE).unwrap_or_default();
         let (entries, damaged) = parse_entries(evidence.as_slice()).map_err(BundleError::Read)?;
         notes.extend(damaged);
@@ -206,7 +217,7 @@ impl Bundle {
     /// The report, from the evidence.
     #[must_use]
     pub fn report(&self) -> Report {
-        Report::new(&self.entries, &self.labs)
+        Report::new(&self.entries, &self.labs).with_notes(&self.notes)
     }
 
     /// The session as it stood; without a checkpoint, at what was done last. It is for showing: what it would do next is left

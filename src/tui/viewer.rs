@@ -290,6 +290,7 @@ mod tests {
                 eventlab: "9".to_owned(),
                 made: Timestamp::MIN,
                 session: "\u{1b}[2Jname\n".to_owned(),
+                notes: Vec::new(),
             },
             entries: vec![note("a\r\nb"), note(&"\u{1f600}".repeat(5000))],
             checkpoint: None,

@@ -36,6 +36,7 @@ fn packed() -> Vec<u8> {
         checkpoint: None,
         labs: &[],
         manifests: &manifests,
+        notes: &[],
     };
     pack(&contents, &mut bytes).unwrap();
     bytes
@@ -171,6 +172,7 @@ fn bundle_of(session: &Session, checkpoint: bool) -> Bundle {
         checkpoint: checkpoint.then_some(&kept),
         labs: &labs,
         manifests: &BTreeMap::new(),
+        notes: &["line 7 is damaged".to_owned()],
     };
     let mut bytes = Vec::new();
     pack(&contents, &mut bytes).unwrap();
@@ -317,4 +319,13 @@ proptest! {
         damaged[at % length] = with;
         let _ = open(&damaged);
     }
+}
+
+/// What was missing when it was packed is missing in what is shown: the report says so on both sides.
+#[test]
+fn what_could_not_be_read_of_the_session_is_said_in_its_bundle() {
+    let bundle = bundle_of(&Session::at("send"), true);
+    let said = "line 7 is damaged".to_owned();
+    assert!(bundle.notes.contains(&said), "{:?}", bundle.notes);
+    assert!(bundle.report().notes.contains(&said));
 }
