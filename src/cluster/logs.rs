@@ -15,6 +15,9 @@ use super::Cluster;
 
 /// Lines longer than this are cut; container runtimes split them earlier.
 const LINE_LIMIT: usize = 64 << 10;
+/// How much later than the end of a container a kubelet tells it, in [`LAG_LOOK`]s.
+const LAG: usize = 15;
+const LAG_LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// One life of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -159,7 +162,16 @@ impl Follow {
                         return;
                     }
                 }
-                (Ok(Ended::Log), Source::Follow) => {}
+                (Ok(Ended::Log), Source::Follow) => {
+                    if !self.await_end(&instance).await {
+                        return;
+                    }
+                }
+                (Ok(Ended::Moved), _) => {
+                    if !self.pause().await {
+                        return;
+                    }
+                }
             }
             // A stream ends when the container does, and also when anything between here and there does.
             source = match self.standing(&instance).await {
@@ -176,11 +188,26 @@ impl Follow {
         }
     }
 
+    /// A stream that has ended means most of the time that its container has, and the API tells that later; what is
+    /// opened before it does is the log of the next life. Answers false when nobody follows any more.
+    async fn await_end(&self, instance: &ContainerInstance) -> bool {
+        for _ in 0..LAG {
+            match self.standing(instance).await {
+                Ok(Some(Source::Follow)) => {}
+                _ => break,
+            }
+            if !self.pause().await {
+                return false;
+            }
+        }
+        !self.cancel.is_cancelled()
+    }
+
     /// Answers false when nobody follows any more.
     async fn pause(&self) -> bool {
         tokio::select! {
             () = self.cancel.cancelled() => false,
-            () = tokio::time::sleep(std::time::Duration::from_millis(200)) => true,
+            () = tokio::time::sleep(LAG_LOOK) => true,
         }
     }
 
@@ -213,6 +240,11 @@ impl Follow {
             () = self.cancel.cancelled() => return Ok(Ended::Unwanted),
             stream = api.log_stream(&instance.pod, &params) => stream?,
         };
+        // The API gives the log of the newest life, or the one before: which one that is, is sure only if it was so before
+        // and after.
+        if self.standing(instance).await? != Some(source) {
+            return Ok(Ended::Moved);
+        }
         let mut stream = std::pin::pin!(stream);
         loop {
             let line = tokio::select! {
@@ -250,6 +282,8 @@ enum Ended {
     Log,
     /// Nobody wants more.
     Unwanted,
+    /// What was opened may be the log of another life.
+    Moved,
 }
 
 /// How far a log was read, so that a new connection neither repeats nor leaves out.
@@ -364,9 +398,8 @@ fn source_of(pod: &Pod, instance: &ContainerInstance) -> Option<Source> {
         Some(0) if running => Some(Source::Follow),
         Some(0) => Some(Source::Rest { previous: false }),
         Some(1) => Some(Source::Rest { previous: true }),
-        // A status from before the last start.
-        None => Some(Source::Follow),
-        Some(_) => None,
+        // More than one life since, or the cluster was set back to before this one.
+        Some(_) | None => None,
     }
 }
 
@@ -501,7 +534,7 @@ mod tests {
             (pod("u", 1, false), Some(Source::Rest { previous: false })),
             (pod("u", 2, true), Some(Source::Rest { previous: true })),
             (pod("u", 3, true), None),
-            (pod("u", 0, true), Some(Source::Follow)),
+            (pod("u", 0, true), None),
             (pod("other", 1, true), None),
             (Pod::default(), None),
         ] {

@@ -11,7 +11,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use crate::api_support::Lab;
 
 /// A cluster of which nothing but the API is looked at.
-struct NoHost;
+pub struct NoHost;
 
 impl Host for NoHost {
     fn service_address(&self, _: &str, _: &str, _: u16) -> Option<SocketAddr> {

@@ -53,6 +53,7 @@ mod learn;
 mod ledger;
 mod ledger_field;
 mod lint;
+mod log_lives;
 mod lost_evidence;
 mod metrics;
 mod nats_support;

@@ -208,8 +208,9 @@ pub fn service_spec(service: &str) -> Value {
 
 /// Functions that pods of the Argo image may run here.
 fn services() -> Services {
-    let all: [(&str, Service); 6] = [
+    let all: [(&str, Service); 7] = [
         ("wait-for-end", |context| Box::pin(wait_for_end(context))),
+        ("say-life", |context| Box::pin(say_life(context))),
         ("ignore-end", |_context| Box::pin(std::future::pending())),
         ("panic", |context| Box::pin(panic(context))),
         ("report", |context| Box::pin(report(context))),
@@ -225,6 +226,13 @@ async fn wait_for_end(context: ServiceContext) -> i32 {
     context.log.line("up");
     context.terminate.cancelled().await;
     context.log.line("asked to end");
+    0
+}
+
+/// Logs which life of its container this is.
+async fn say_life(context: ServiceContext) -> i32 {
+    context.log.line(&format!("life {}", context.pod.instance));
+    context.terminate.cancelled().await;
     0
 }
 

@@ -31,6 +31,8 @@ pub struct LogRequest {
     /// The pod's uid: a pod of the same name before it has another log.
     pub uid: String,
     pub container: String,
+    /// Restart count of the container as its status tells it; `None` where no status tells of it.
+    pub current: Option<u32>,
     pub options: LogOptions,
 }
 
@@ -55,7 +57,8 @@ pub enum LogError {
 
 /// Opens container logs.
 pub trait PodLogs: Send + Sync {
-    /// Opens the log of the container's current instance, or of the one before it when `options.previous`.
+    /// Opens the log of the container's current instance, or of the one before it when `options.previous`; the current one
+    /// is that of `current`, as long as its log is kept.
     fn open(&self, request: LogRequest) -> BoxFuture<'_, Result<LogStream, LogError>>;
 }
 
@@ -89,6 +92,7 @@ pub async fn answer(
         namespace: text("namespace"),
         pod: name.clone(),
         uid: text("uid"),
+        current: restart_count(pod, &container),
         container,
         options,
     };
@@ -105,6 +109,20 @@ pub async fn read(request: LogRequest, logs: &dyn PodLogs) -> Result<Response, B
         Ok(stream) => Ok(plain_text(Body::from_stream(stream))),
         Err(error) => Err(refusal(&error, &name, &container)),
     }
+}
+
+/// Restart count of a container as the pod's status tells it.
+pub(super) fn restart_count(pod: &Value, container: &str) -> Option<u32> {
+    let lists = [
+        "initContainerStatuses",
+        "containerStatuses",
+        "ephemeralContainerStatuses",
+    ];
+    let mut statuses = lists
+        .iter()
+        .flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
+    let status = statuses.find(|status| status["name"] == container)?;
+    u32::try_from(status["restartCount"].as_u64()?).ok()
 }
 
 fn plain_text(body: Body) -> Response {

@@ -62,11 +62,10 @@ impl Logs {
         self.folder(&pod.namespace, &pod.name, &pod.uid, &pod.container)
     }
 
-    /// Whether this instance ever started: its file is made before it does.
-    pub(super) fn has_started(&self, pod: &PodIdentity) -> bool {
-        self.container_folder(pod)
-            .join(file_name(pod.instance))
-            .exists()
+    /// The newest instance of this container that ever started, whatever its status got to say: its file is made before it
+    /// does.
+    pub(super) fn newest(&self, pod: &PodIdentity) -> Option<u32> {
+        instances(&self.container_folder(pod)).into_iter().max()
     }
 
     /// Makes the log of an instance that is about to start; removes those of long ago.
@@ -154,8 +153,11 @@ impl Logs {
             &request.uid,
             &request.container,
         );
-        let current = instances(&folder).into_iter().max();
-        let Some(current) = current else {
+        let kept = instances(&folder);
+        // What its status tells, so that whoever reads the status knows whose log this is: another instance may have begun
+        // that no status tells of yet.
+        let told = request.current.filter(|told| kept.contains(told));
+        let Some(current) = told.or(kept.into_iter().max()) else {
             let reason = self
                 .lock()
                 .waiting
@@ -348,6 +350,7 @@ mod tests {
             pod: "p".into(),
             uid: "u".into(),
             container: "main".into(),
+            current: None,
             options: LogOptions {
                 previous,
                 follow,
@@ -361,7 +364,7 @@ mod tests {
     #[tokio::test]
     async fn lines_carry_their_time() {
         let (folder, logs) = logs();
-        assert!(!logs.has_started(&pod(2)));
+        assert_eq!(logs.newest(&pod(0)), None);
         let log = logs.create(&pod(2)).unwrap();
         log.line("hello world");
         log.line("two\nlines");
@@ -381,7 +384,7 @@ mod tests {
                 .all(|line| line.0.len() == 30 && line.0.parse::<Timestamp>().is_ok()),
             "{text}"
         );
-        assert!(logs.has_started(&pod(2)));
+        assert_eq!(logs.newest(&pod(0)), Some(2));
         assert_eq!(
             read(&logs, false, false).await.unwrap(),
             "hello world\ntwo\nlines\n"

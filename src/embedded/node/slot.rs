@@ -92,9 +92,10 @@ impl Slot {
         }
     }
 
-    /// Takes over what the API says of a container that an earlier life of the node ran. `has_log` answers whether an
-    /// instance was started, whatever its status got to say. Nobody saw how a container of that life ended.
-    pub(super) fn recover(&mut self, status: &ContainerStatus, has_log: impl Fn(u32) -> bool) {
+    /// Takes over what the API says of a container that an earlier life of the node ran. `newest` is the newest instance
+    /// that was started, whatever its status got to say; after the cluster was set back it is later than the status, and
+    /// no number is given out twice. Nobody saw how a container of that life ended.
+    pub(super) fn recover(&mut self, status: &ContainerStatus, newest: Option<u32>) {
         self.restarts = u32::try_from(status.restart_count).unwrap_or(0);
         self.last = status
             .last_state
@@ -111,9 +112,7 @@ impl Slot {
         }
         let running = state.and_then(|state| state.running.as_ref());
         // A log is made before its instance starts, so it knows of those whose status was never written.
-        let logged = (self.restarts..=self.restarts + 1)
-            .rev()
-            .find(|instance| has_log(*instance));
+        let logged = newest.filter(|newest| *newest >= self.restarts);
         match (running, logged) {
             (None, None) => return,
             (None, Some(instance)) if self.crashed && instance == self.restarts => return,

@@ -220,15 +220,9 @@ impl Worker {
                 continue;
             };
             let identity = self.identity(index, 0);
-            let logs = &self.shared.logs;
-            let has_log = |instance| {
-                logs.has_started(&PodIdentity {
-                    instance,
-                    ..identity.clone()
-                })
-            };
+            let newest = self.shared.logs.newest(&identity);
             if let Some(slot) = self.slots.get_mut(index) {
-                slot.recover(known, has_log);
+                slot.recover(known, newest);
             }
         }
         if status.phase.as_deref() == Some("Failed") {

@@ -242,6 +242,7 @@ async fn log(
             namespace,
             pod,
             container,
+            current: None,
         };
         logs::read(request, &shared.logs).await.map_err(told)
     };

@@ -41,6 +41,7 @@ pub(super) async fn output(
         pod: pod.pod,
         uid: pod.uid,
         container,
+        current: None,
         options: LogOptions {
             follow: true,
             tail_lines: Some(0),
