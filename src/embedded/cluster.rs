@@ -22,6 +22,7 @@ use super::bus::{Bus, BusConnector};
 use super::controllers::{self, ControllerClients, ControllerHandle, Identity};
 use super::node::addresses::AddressBook;
 use super::node::images::Services;
+use super::node::lost_databases::lost_databases;
 use super::node::streams::Streams;
 use super::node::{BackOff, NODE_NAME, Node, NodeConfig, NodeError, NodeHandle};
 use super::{services, snapshot};
@@ -144,6 +145,32 @@ fn note_losses(state_dir: &Path, lost: &[String]) -> Result<(), StartError> {
         .map_err(|source| StartError::Folder { path, source })
 }
 
+/// Adds what workloads kept in volumes and lost.
+async fn note_lost_databases(
+    state_dir: &Path,
+    api: &Arc<ApiServer>,
+    lost: &mut Vec<String>,
+) -> Result<(), StartError> {
+    let client = api.client(&admin_token(api));
+    let found = match lost_databases(state_dir, client).await {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(%error, "cannot look for databases that were lost");
+            return Ok(());
+        }
+    };
+    let known = lost.len();
+    for text in found {
+        if !lost.contains(&text) {
+            lost.push(text);
+        }
+    }
+    if lost.len() > known {
+        note_losses(state_dir, lost)?;
+    }
+    Ok(())
+}
+
 /// With less room than this, in bytes, databases cannot write their next page.
 const ROOM: u64 = 16 * 1024;
 
@@ -158,11 +185,12 @@ impl EmbeddedCluster {
             path: config.state_dir.clone(),
             source,
         })?;
-        let lost = lost_stores(&config.state_dir);
+        let mut lost = lost_stores(&config.state_dir);
         if !lost.is_empty() {
             note_losses(&config.state_dir, &lost)?;
         }
         let api = ApiServer::open(&config.state_dir.join(OBJECTS), Options::default())?;
+        note_lost_databases(&config.state_dir, &api, &mut lost).await?;
         let bus = BusHost::new(EmbeddedBus::open(&config.state_dir.join(MESSAGES))?);
         let cancel = CancellationToken::new();
         let pki = config.state_dir.join(PKI);

@@ -37,6 +37,63 @@ pub fn change(file: &str, original: &str, text: &str) -> String {
     diff
 }
 
+/// Kinds that take part in what becomes of an order: one more of them would act beside the lab's own.
+const ACTING: [&str; 8] = [
+    "CronWorkflow",
+    "Deployment",
+    "EventBus",
+    "EventSource",
+    "Job",
+    "Pod",
+    "Sensor",
+    "Workflow",
+];
+
+/// Titles that an error lists.
+const LISTED: usize = 4;
+
+/// Why an edited file cannot be judged as an edit of the lab's own: an object of that is not in it, so that what was
+/// applied before would be judged, one is in it twice, or one more takes part.
+#[must_use]
+pub fn misfit(file: &str, original: &[Manifest], edited: &[Manifest]) -> Option<String> {
+    let titles: Vec<String> = edited.iter().map(Manifest::title).collect();
+    let missing = original
+        .iter()
+        .map(Manifest::title)
+        .find(|title| !titles.contains(title));
+    if let Some(title) = missing {
+        return Some(format!(
+            "{file} does not hold {title} (it holds {}): what is on the cluster of it is older than this edit and would be judged in its place. Put it back, under this kind and name",
+            listed(&titles)
+        ));
+    }
+    let twice = |(at, title): (usize, &String)| titles.iter().take(at).any(|one| one == title);
+    if let Some(title) = titles.iter().enumerate().find(|one| twice(*one)) {
+        return Some(format!(
+            "{file} holds {} twice: the last one would be live; leave one of them",
+            title.1
+        ));
+    }
+    let known: Vec<String> = original.iter().map(Manifest::title).collect();
+    let more = edited.iter().find(|one| {
+        let kind = one.object.get("kind").and_then(Value::as_str);
+        ACTING.contains(&kind.unwrap_or_default()) && !known.contains(&one.title())
+    })?;
+    Some(format!(
+        "{file} holds {}, which the lab's file does not: it would act on the same orders beside the lab's own, and what is seen could not be told apart. Take it out, or try it on a cluster of its own (`eventlab --session NAME cluster start`)",
+        more.title()
+    ))
+}
+
+/// The first few of them.
+fn listed(titles: &[String]) -> String {
+    match titles {
+        [] => "nothing".to_owned(),
+        [first @ .., _] if first.len() >= LISTED => format!("{}, …", first[..LISTED].join(", ")),
+        all => all.join(", "),
+    }
+}
+
 /// Renames every dependency `NAME` of a Sensor to `NAME-SUFFIX` (the suffix is the attempt's, such as `filter-path-a3`), wherever the
 /// Sensor names it.
 pub fn rename_dependencies(manifest: &mut Manifest, suffix: &str) {

@@ -29,6 +29,7 @@ use self::settling::Collecting;
 use super::expected::Subscription;
 use super::facts::{Arrival, Place};
 use super::gate::InstanceLog;
+use super::looking;
 use crate::cluster::{self, Cluster, LedgerPosition, LogFollower, LogLine};
 use crate::embedded::bus::ConsumerInfo;
 use crate::evidence::{Expectation, Fact};
@@ -258,7 +259,9 @@ impl Task {
     }
 
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
-        let (_sensor, mut sensor_lines) = self.cluster.follow_logs("sensor-name");
+        let (_sensor, mut sensor_lines) = self
+            .cluster
+            .follow_logs(&format!("sensor-name={}", looking::SENSOR));
         let (_source, mut source_lines): (LogFollower, _) =
             self.cluster.follow_logs("eventsource-name");
         let api: Api<DynamicObject> = Api::namespaced_with(

@@ -264,8 +264,9 @@ impl Worker {
         let mut texts = Vec::new();
         for file in files {
             let text = self.text(lab, stage, file)?;
-            manifests
-                .extend(Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?);
+            let read = Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?;
+            self.check_edit(file, &text, &read)?;
+            manifests.extend(read);
             texts.push((file, text));
         }
         if self.is_afresh(lab, stage) {
@@ -315,6 +316,19 @@ impl Worker {
             fingerprints,
             change: (!change.is_empty()).then_some(change),
         })
+    }
+
+    /// An edit holds what it is an edit of; else the cluster would be judged as somebody else left it.
+    fn check_edit(&self, file: &str, text: &str, edited: &[Manifest]) -> Result<(), StepError> {
+        let original = self.catalog.manifest(file).unwrap_or_default();
+        if original == text {
+            return Ok(());
+        }
+        let original = Manifest::read(file, original).unwrap_or_default();
+        match applying::misfit(file, &original, edited) {
+            Some(misfit) => Err(refused(misfit)),
+            None => Ok(()),
+        }
     }
 
     /// Whether the stage wants a Sensor of which nothing was there before.

@@ -170,6 +170,45 @@ fn a_store_that_is_empty_or_gone_is_said_and_what_was_proven_over_it_is_proven_a
     }
 }
 
+/// What a workload kept in its volume is a store as well: the ledger is what every effect was seen in.
+#[test]
+fn a_ledger_that_is_gone_is_said_and_what_was_proven_over_it_is_proven_again() {
+    let state = tempfile::tempdir().unwrap();
+    first_order(state.path());
+    let volumes = state.path().join("embedded/volumes");
+    let database = || {
+        let claims = std::fs::read_dir(volumes.join("eventlab")).unwrap();
+        let files = claims.flatten().map(|claim| claim.path().join("ledger.db"));
+        let files: Vec<_> = files.filter(|file| file.exists()).collect();
+        files[0].clone()
+    };
+    let all = |_: &Path| std::fs::remove_dir_all(&volumes).unwrap();
+    let one = |file: &Path| {
+        for end in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{end}", file.display()));
+        }
+    };
+    let empty = |file: &Path| {
+        one(file);
+        std::fs::write(file, "").unwrap();
+    };
+    for (lose, how) in [
+        (&all as &dyn Fn(&Path), "is not there any more"),
+        (&one, "is not there any more"),
+        (&empty, "is empty"),
+    ] {
+        lose(&database());
+        let lost = eventlab(state.path(), &["check"]);
+        assert_eq!(lost.status.code(), Some(3), "{}", text(&lost));
+        assert!(text(&lost).contains("ledger.db"), "{}", text(&lost));
+        assert!(text(&lost).contains(how), "{}", text(&lost));
+        assert!(!text(&lost).contains("order: proven"), "{}", text(&lost));
+        let again = eventlab(state.path(), &["check", "--reapply"]);
+        assert!(again.status.success(), "{}", text(&again));
+        assert!(text(&again).contains(": proven"), "{}", text(&again));
+    }
+}
+
 /// A start that knows of no session makes the lost store anew: the session hears of it all the same.
 #[test]
 fn a_loss_is_told_to_the_session_whoever_started_the_cluster_since() {

@@ -207,6 +207,46 @@ async fn manifests_that_are_none_are_refused_with_their_place() {
     rig.stop().await;
 }
 
+/// What is on the cluster of an earlier go is right, and would be judged in the place of an edit that holds nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_without_what_it_edits_is_not_judged_by_what_was_there() {
+    let mut rig = Rig::start().await;
+    let solution = rig.driver.original("filter-path/solution.yaml");
+    let other = solution.replacen("name: orders\n", "name: other\n", 1);
+    assert_ne!(other, solution);
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n";
+    rig.edit(&solution);
+    assert_eq!(rig.check().await, StagePhase::Passed);
+    for (text, words) in [
+        (String::new(), "does not hold Sensor/orders"),
+        ("# nothing\n---\n".to_owned(), "does not hold Sensor/orders"),
+        (map.to_owned(), "does not hold Sensor/orders"),
+        (other.clone(), "does not hold Sensor/orders"),
+        (
+            format!("{solution}---\n{other}"),
+            "holds Sensor/other, which the lab's file does not",
+        ),
+        (
+            format!("{solution}---\n{solution}"),
+            "holds Sensor/orders twice",
+        ),
+    ] {
+        rig.edit(&text);
+        let failures = Rig::failures(rig.check().await);
+        assert_eq!(failures[0].reason, "apply-refused", "{failures:?}");
+        assert!(failures[0].text.contains(words), "{failures:?}");
+        let rows = rig.driver.state().rows();
+        assert!(
+            rows.iter().all(|row| row.trace.is_none()),
+            "nothing was sent"
+        );
+    }
+    // Whatever takes part in nothing may stand beside it.
+    rig.edit(&format!("{solution}---\n{map}"));
+    assert_eq!(rig.check().await, StagePhase::Passed);
+    rig.stop().await;
+}
+
 /// Who eventlab is, what it may do, and how busy a server is: none of it is the learner's, and nothing was sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_api_answers_about_eventlab_is_never_held_against_the_learner() {

@@ -19,6 +19,7 @@ mod files;
 pub mod images;
 mod lines;
 pub mod logs;
+pub mod lost_databases;
 mod mounts;
 mod pid;
 mod pod_status;

@@ -39,6 +39,17 @@ pub(super) struct Setup<'a> {
     pub ca: &'a str,
 }
 
+/// The folder of a claim, below the folder of all claims.
+pub(super) fn claim_folder(
+    claims: &Path,
+    namespace: &str,
+    claim: &PersistentVolumeClaim,
+) -> PathBuf {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let (name, uid) = (text(&claim.metadata.name), text(&claim.metadata.uid));
+    claims.join(namespace).join(format!("{name}-{uid}"))
+}
+
 /// Host folders of a pod's volumes, by name; under an empty name the service account's credentials.
 pub(super) type Folders = BTreeMap<String, PathBuf>;
 
@@ -115,11 +126,7 @@ impl Setup<'_> {
             .map_err(|error| SetupError(format!("get persistentvolumeclaim {name:?}: {error}")))?;
         let claim =
             found.ok_or_else(|| SetupError(format!("persistentvolumeclaim {name:?} not found")))?;
-        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
-        let folder = self
-            .claims
-            .join(self.namespace())
-            .join(format!("{name}-{uid}"));
+        let folder = claim_folder(self.claims, self.namespace(), &claim);
         make_private_folder(&folder).map_err(|error| disk(&folder, &error))?;
         let status = claim.status.as_ref();
         if status.and_then(|status| status.phase.as_deref()) != Some("Bound") {
