@@ -22,7 +22,7 @@ use super::bus::{Bus, BusConnector};
 use super::controllers::{self, ControllerClients, ControllerHandle, Identity};
 use super::node::addresses::AddressBook;
 use super::node::images::Services;
-use super::node::lost_databases::lost_databases;
+use super::node::lost_databases;
 use super::node::streams::Streams;
 use super::node::{BackOff, NODE_NAME, Node, NodeConfig, NodeError, NodeHandle};
 use super::{services, snapshot};
@@ -152,7 +152,7 @@ async fn note_lost_databases(
     lost: &mut Vec<String>,
 ) -> Result<(), StartError> {
     let client = api.client(&admin_token(api));
-    let found = match lost_databases(state_dir, client).await {
+    let found = match lost_databases::lost(state_dir, client).await {
         Ok(found) => found,
         Err(error) => {
             tracing::warn!(%error, "cannot look for databases that were lost");
@@ -168,7 +168,14 @@ async fn note_lost_databases(
     if lost.len() > known {
         note_losses(state_dir, lost)?;
     }
+    record_databases(state_dir);
     Ok(())
+}
+
+fn record_databases(state_dir: &Path) {
+    if let Err(error) = lost_databases::record(state_dir) {
+        tracing::warn!(%error, "a loss of what workloads keep would not be noticed");
+    }
 }
 
 /// With less room than this, in bytes, databases cannot write their next page.
@@ -323,6 +330,7 @@ impl EmbeddedCluster {
     /// # Errors
     /// What could not be copied; an older copy is gone then.
     pub fn snapshot(&self, name: &str) -> Result<(), snapshot::SnapshotError> {
+        record_databases(&self.config.state_dir);
         snapshot::make(&self.config.state_dir, name, &self.api, &self.bus.bus())
     }
 
@@ -336,7 +344,12 @@ impl EmbeddedCluster {
         if let Some(running) = node.take() {
             running.stop(STOP_GRACE).await;
         }
-        let restored = snapshot::restore(&self.config.state_dir, &folder, &self.api, &self.bus);
+        let state_dir = &self.config.state_dir;
+        if let Err(error) = lost_databases::forget(state_dir) {
+            tracing::warn!(%error, "what the rewind takes away would count as lost");
+        }
+        let restored = snapshot::restore(state_dir, &folder, &self.api, &self.bus);
+        record_databases(state_dir);
         let started = Node::start(self.node_config.clone()).await;
         *node = Some(started.map_err(|error| snapshot::SnapshotError::Node(error.to_string()))?);
         restored
@@ -346,6 +359,7 @@ impl EmbeddedCluster {
     pub async fn stop(&self) {
         if let Some(node) = self.node.lock().await.take() {
             node.stop(STOP_GRACE).await;
+            record_databases(&self.config.state_dir);
         }
         self.cancel.cancel();
         if let Some(controllers) = self.controllers.lock().await.take() {

@@ -1,100 +1,123 @@
-//! Databases that served when the cluster was left, and that are not there any more.
+//! Databases that workloads kept in claims, and that are not there any more.
 //!
-//! From above: [`lost_databases`], before the node starts and makes them anew.
+//! From above: [`record`] whenever the cluster stands still, [`lost`] before the node starts and they are made anew,
+//! [`forget`] before the volumes are replaced. What came after the last record is not missed.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Component, Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 
-use super::returning::served;
+use super::files::write_private_file;
 use super::volumes::claim_folder;
-use crate::kinds::WORKLOAD_IMAGE;
 
-/// A database in a claim.
-struct Database {
-    namespace: String,
-    pod: String,
-    claim: String,
-    /// Below the claim's folder.
-    file: PathBuf,
+/// Bytes of the list that are read.
+const LIMIT: u64 = 1 << 20;
+
+fn list(state_dir: &Path) -> PathBuf {
+    state_dir.join("node").join("databases")
 }
 
-/// What was lost, in sentences: a workload that was ready had opened its database, and the file is gone or empty.
+/// Keeps which databases there are, a path below the claims a line.
+///
+/// # Errors
+/// The list cannot be written.
+pub fn record(state_dir: &Path) -> std::io::Result<()> {
+    let claims = state_dir.join("volumes");
+    let mut paths = BTreeSet::new();
+    for namespace in folders(&claims) {
+        for claim in folders(&namespace) {
+            paths.extend(files(&claim).filter_map(|file| {
+                let path = file.strip_prefix(&claims).ok()?.to_str()?;
+                Some(format!("{path}\n"))
+            }));
+        }
+    }
+    let lines: String = paths.into_iter().collect();
+    write_private_file(&list(state_dir), lines.as_bytes())
+}
+
+/// Misses nothing until the next record.
+///
+/// # Errors
+/// The list cannot be removed.
+pub fn forget(state_dir: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(list(state_dir)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What was lost of the claims that the cluster still has, in sentences.
 ///
 /// # Errors
 /// The API cannot be asked.
-pub async fn lost_databases(state_dir: &Path, client: Client) -> Result<Vec<String>, kube::Error> {
+pub async fn lost(state_dir: &Path, client: Client) -> Result<Vec<String>, kube::Error> {
+    let recorded = recorded(state_dir);
+    if recorded.is_empty() {
+        return Ok(Vec::new());
+    }
     let claims = state_dir.join("volumes");
-    let pods = Api::<Pod>::all(client.clone())
-        .list(&ListParams::default())
-        .await?;
-    let ready = pods.items.iter().filter(|pod| served(pod));
+    let api = Api::<PersistentVolumeClaim>::all(client);
     let mut lost = Vec::new();
-    for database in ready.flat_map(databases) {
-        let api = Api::<PersistentVolumeClaim>::namespaced(client.clone(), &database.namespace);
-        let Some(claim) = api.get_opt(&database.claim).await? else {
-            continue;
-        };
-        let folder = claim_folder(&claims, &database.namespace, &claim);
-        let how = match std::fs::metadata(folder.join(&database.file)) {
-            Ok(metadata) if metadata.len() > 0 => continue,
-            Ok(_) => "is empty (0 bytes)",
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "is not there any more",
-            // Opening it says more.
-            Err(_) => continue,
-        };
-        lost.push(format!(
-            "{} of pod {} (volume {}) {how}: the rows in it are lost",
-            database.file.display(),
-            database.pod,
-            database.claim
-        ));
+    for claim in api.list(&ListParams::default()).await?.items {
+        let folder = claim_folder(&claims, &claim.namespace().unwrap_or_default(), &claim);
+        for path in recorded.iter().map(|path| claims.join(path)) {
+            let Ok(file) = path.strip_prefix(&folder) else {
+                continue;
+            };
+            if let Some(how) = missing(&path) {
+                lost.push(format!(
+                    "{} of volume {} {how}: the rows in it are lost",
+                    file.display(),
+                    claim.name_any()
+                ));
+            }
+        }
     }
     Ok(lost)
 }
 
-/// The databases that a pod's containers serve from claims.
-fn databases(pod: &Pod) -> Vec<Database> {
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let workloads =
-        containers.filter(|container| container.image.as_deref() == Some(WORKLOAD_IMAGE));
-    workloads
-        .flat_map(|container| paths(container).map(move |path| (container, path)))
-        .filter_map(|(container, path)| {
-            let (claim, file) = place(pod, container, path)?;
-            Some(Database {
-                namespace: pod.namespace().unwrap_or_default(),
-                pod: pod.name_any(),
-                claim,
-                file,
-            })
-        })
-        .collect()
+fn missing(path: &Path) -> Option<&'static str> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => (metadata.len() == 0).then_some("is empty (0 bytes)"),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some("is not there any more"),
+        // Opening it says more.
+        Err(_) => None,
+    }
 }
 
-/// What stands behind each `--db`.
-fn paths(container: &Container) -> impl Iterator<Item = &str> {
-    let args = container.args.as_deref().unwrap_or_default();
-    args.windows(2).filter_map(|pair| match pair {
-        [option, path] if option == "--db" => Some(path.as_str()),
-        _ => None,
+/// Paths below the claims; a list that is damaged counts as far as it can be read.
+fn recorded(state_dir: &Path) -> Vec<PathBuf> {
+    let mut bytes = Vec::new();
+    if let Ok(file) = std::fs::File::open(list(state_dir)) {
+        // As above.
+        let _ = file.take(LIMIT).read_to_end(&mut bytes);
+    }
+    let plain = |path: &PathBuf| {
+        let mut parts = path.components();
+        parts.all(|part| matches!(part, Component::Normal(_)))
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().map(PathBuf::from).filter(plain).collect()
+}
+
+fn folders(path: &Path) -> impl Iterator<Item = PathBuf> {
+    entries(path).filter(|path| path.is_dir())
+}
+
+/// Databases in a folder that hold something.
+fn files(path: &Path) -> impl Iterator<Item = PathBuf> {
+    entries(path).filter(|path| {
+        let is_database = path.extension().is_some_and(|extension| extension == "db");
+        is_database && path.is_file() && missing(path).is_none()
     })
 }
 
-/// The claim that a path of a container lies in, and the rest of the path.
-fn place(pod: &Pod, container: &Container, path: &str) -> Option<(String, PathBuf)> {
-    let mounts = container.volume_mounts.iter().flatten();
-    let (mount, rest) = mounts
-        .filter_map(|mount| Some((mount, Path::new(path).strip_prefix(&mount.mount_path).ok()?)))
-        .min_by_key(|(_, rest)| rest.components().count())?;
-    let plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
-    if mount.sub_path.is_some() || mount.sub_path_expr.is_some() || !rest.components().all(plain) {
-        return None;
-    }
-    let volumes = pod.spec.as_ref()?.volumes.as_ref()?;
-    let volume = volumes.iter().find(|volume| volume.name == mount.name)?;
-    let claim = volume.persistent_volume_claim.as_ref()?;
-    Some((claim.claim_name.clone(), rest.to_path_buf()))
+fn entries(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let read = std::fs::read_dir(path).into_iter().flatten().flatten();
+    read.map(|entry| entry.path())
 }

@@ -89,7 +89,7 @@ impl Returning {
 }
 
 /// Whether this pod was ready and goes on for ever.
-pub(super) fn served(pod: &Pod) -> bool {
+fn served(pod: &Pod) -> bool {
     let policy = pod
         .spec
         .as_ref()
