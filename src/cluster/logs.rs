@@ -150,42 +150,30 @@ impl Follow {
             from: self.since,
             ..LogPlace::default()
         };
-        let mut source = Source::Follow;
         while !self.cancel.is_cancelled() {
-            let read = self.read(&instance, source, &mut place).await;
-            match (read, source) {
-                (Ok(Ended::Unwanted), _) | (Ok(Ended::Log), Source::Rest { .. }) => return,
-                (Err(error), _) if gone(&error) => return,
-                (Err(error), _) => {
-                    tracing::debug!(%error, pod = instance.pod, "reading a log");
-                    if !self.pause().await {
-                        return;
-                    }
-                }
-                (Ok(Ended::Log), Source::Follow) => {
-                    if !self.await_end(&instance).await {
-                        return;
-                    }
-                }
-                (Ok(Ended::Moved), _) => {
-                    if !self.pause().await {
-                        return;
-                    }
-                }
-            }
             // A stream ends when the container does, and also when anything between here and there does.
-            source = match self.standing(&instance).await {
-                Ok(Some(next)) => next,
+            let standing = self.standing(&instance).await;
+            let goes_on = match standing {
                 Ok(None) => return,
-                Err(error) => {
-                    tracing::debug!(%error, pod = instance.pod, "looking for a container's state");
-                    if !self.pause().await {
-                        return;
-                    }
-                    source
-                }
+                Ok(Some(source)) => match self.read(&instance, source, &mut place).await {
+                    Ok(Ended::Unwanted) => return,
+                    Ok(Ended::Log) if source != Source::Follow => return,
+                    Err(error) if gone(&error) => return,
+                    Ok(Ended::Log) => self.await_end(&instance).await,
+                    Ok(Ended::Moved) => self.pause().await,
+                    Err(error) => self.pause_after(&instance, &error).await,
+                },
+                Err(error) => self.pause_after(&instance, &error).await,
             };
+            if !goes_on {
+                return;
+            }
         }
+    }
+
+    async fn pause_after(&self, instance: &ContainerInstance, error: &kube::Error) -> bool {
+        tracing::debug!(%error, pod = instance.pod, "reading a log");
+        self.pause().await
     }
 
     /// A stream that has ended means most of the time that its container has, and the API tells that later; what is
