@@ -111,6 +111,9 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
         Format::Github => render::github(&report),
     });
     if matches!(args.format, Format::Sarif | Format::Github) {
+        for one in &report.not_read {
+            eprintln!("{}: not read: {}", one.file, one.why);
+        }
         eprintln!("{}", render::summary(&report));
     }
     Ok(ended(&report))
@@ -154,30 +157,63 @@ fn inputs_of(files: &[PathBuf]) -> Result<Vec<Input>, Failure> {
     inputs(files)
 }
 
+/// What was found, and the directories that were not looked into.
+#[derive(Default)]
+struct Found {
+    /// Files, and whether they were named themselves.
+    files: Vec<(PathBuf, bool)>,
+    links: Vec<PathBuf>,
+    deep: Vec<PathBuf>,
+}
+
+impl Found {
+    /// Says what was not looked into: no finding there means nothing.
+    fn tell(&self) {
+        for (what, directories) in [
+            ("links to directories are not followed", &self.links),
+            ("directories so deep are not looked into", &self.deep),
+        ] {
+            let Some(first) = directories.first() else {
+                continue;
+            };
+            let more = match directories.len() {
+                1 => String::new(),
+                all => format!(" and {} more", all - 1),
+            };
+            eprintln!(
+                "{}{more}: {what}; name them with -f to check them",
+                first.display()
+            );
+        }
+    }
+}
+
 /// The files that are named, found in directories, or matched by globs; each once.
 fn inputs(files: &[PathBuf]) -> Result<Vec<Input>, Failure> {
-    let mut found: Vec<(PathBuf, bool)> = Vec::new();
+    let mut found = Found::default();
     for file in files {
         let text = file.to_string_lossy();
         if text == "-" || file.is_file() {
-            found.push((file.clone(), true));
+            found.files.push((file.clone(), true));
         } else if file.is_dir() {
             walk(file, 0, &mut found)?;
         } else if text.contains(['*', '?', '[']) {
-            matched(&text, &mut found)?;
+            matched(&text, &mut found.files)?;
         } else {
             // Not a file, nor a directory: a pipe perhaps; else reading says what is wrong.
-            found.push((file.clone(), true));
+            found.files.push((file.clone(), true));
         }
     }
-    if found.is_empty() {
+    found.tell();
+    if found.files.is_empty() {
         return Err(Failure::usage(
             "no *.yaml, *.yml or *.json in what -f names; name a manifest or its directory",
         ));
     }
     let mut seen = BTreeSet::new();
-    found.retain(|(file, _)| seen.insert(file.clone()));
+    found.files.retain(|(file, _)| seen.insert(file.clone()));
     found
+        .files
         .into_iter()
         .map(|(file, named)| read(&file, named))
         .collect()
@@ -188,8 +224,9 @@ fn is_manifest(file: &Path) -> bool {
     matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
-fn walk(directory: &Path, depth: usize, found: &mut Vec<(PathBuf, bool)>) -> Result<(), Failure> {
+fn walk(directory: &Path, depth: usize, found: &mut Found) -> Result<(), Failure> {
     if depth == MAX_DEPTH {
+        found.deep.push(directory.to_owned());
         return Ok(());
     }
     let cannot = |error: std::io::Error| {
@@ -203,12 +240,16 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<(PathBuf, bool)>) -> Res
     for entry in entries {
         let path = entry.path();
         let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        // A link to a directory may lead round in a circle.
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_directory && !hidden {
+        if path.is_file() && is_manifest(&path) {
+            found.files.push((path, false));
+        } else if hidden {
+            // As other tools do with what is hidden.
+        } else if is_directory {
             walk(&path, depth + 1, found)?;
-        } else if path.is_file() && is_manifest(&path) {
-            found.push((path, false));
+        } else if path.is_dir() {
+            // A link to a directory may lead round in a circle.
+            found.links.push(path);
         }
     }
     Ok(())
@@ -256,15 +297,26 @@ fn mend(
     now: Timestamp,
 ) -> Result<(), Failure> {
     for place in 0..inputs.len() {
-        let (text, count) = fix::apply(inputs, place, args.fix_suggested, options, now);
+        let fix::Mended {
+            text,
+            applied,
+            left_alone,
+        } = fix::apply(inputs, place, args.fix_suggested, options, now);
         let Some(input) = inputs.get_mut(place) else {
             continue;
         };
         if input.name == "-" {
             print(&text);
-        } else if count > 0 {
+        } else if applied > 0 {
             replace(Path::new(&input.name), &text)?;
-            eprintln!("{}: {count} fixed", input.name);
+            eprintln!("{}: {applied} fixed", input.name);
+        }
+        if let Some(why) = left_alone {
+            eprintln!(
+                "{}: {} left alone: {why}; mend by hand what is still found",
+                input.name,
+                if applied > 0 { "the rest is" } else { "it is" }
+            );
         }
         input.text = text;
     }

@@ -21,7 +21,7 @@ use serde::Serialize;
 pub use finding::{Edit, Finding, Fix, Level};
 use site::Site;
 use tree::Node;
-use world::{World, is_kind};
+use world::{World, is_sensor};
 
 /// The spec of a Sensor as Argo Events decodes it: without the fields that it ignores.
 #[must_use]
@@ -58,6 +58,17 @@ pub struct Report {
     pub sensors: usize,
     /// Files without a Sensor, which were passed over.
     pub passed_over: usize,
+    /// Files found in directories that are no YAML yet and may hold a Sensor.
+    pub not_read: Vec<NotRead>,
+}
+
+/// A file that could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotRead {
+    /// The file as it was named.
+    pub file: String,
+    /// Why, and what to do.
+    pub why: String,
 }
 
 impl Report {
@@ -88,11 +99,16 @@ pub fn lint(inputs: &[Input], previous: &[Input], options: &Options, now: Timest
         match tree::read(&input.text) {
             Ok((documents, twice)) => files.push(Read {
                 input,
-                documents,
+                documents: documents.into_iter().flat_map(tree::items).collect(),
                 twice,
             }),
-            Err(error) if input.named || speaks_of_a_sensor(&input.text) => {
-                report.findings.push(unreadable(input, &error));
+            Err(error) if input.named => report.findings.push(unreadable(input, &error)),
+            Err(error) if may_be_a_sensor(&input.text) => {
+                if is_template(&input.text) {
+                    report.not_read.push(template(input));
+                } else {
+                    report.findings.push(unreadable(input, &error));
+                }
             }
             Err(_) => report.passed_over += 1,
         }
@@ -105,7 +121,8 @@ pub fn lint(inputs: &[Input], previous: &[Input], options: &Options, now: Timest
         .iter()
         .filter_map(|input| tree::read(&input.text).ok())
         .flat_map(|(documents, _)| documents)
-        .filter(|document| is_kind(document, "argoproj.io/", "Sensor"))
+        .flat_map(tree::items)
+        .filter(is_sensor)
         .collect();
     for file in &files {
         one_file(file, &before, &world, now, &mut report);
@@ -118,7 +135,7 @@ fn one_file(file: &Read<'_>, before: &[Node], world: &World, now: Timestamp, rep
     let sensors: Vec<&Node> = file
         .documents
         .iter()
-        .filter(|document| is_kind(document, "argoproj.io/", "Sensor"))
+        .filter(|document| is_sensor(document))
         .collect();
     if sensors.is_empty() {
         report.passed_over += 1;
@@ -166,13 +183,34 @@ fn names(document: &Node) -> (String, String) {
     (text("namespace"), text("name"))
 }
 
-fn speaks_of_a_sensor(text: &str) -> bool {
-    let sensor = text.lines().any(|line| {
-        line.trim_end()
-            .strip_prefix("kind:")
-            .is_some_and(|kind| kind.trim() == "Sensor")
-    });
-    sensor && !text.contains("{{")
+/// Whether a text that is no YAML names the kind Sensor, or a kind that a template puts there.
+fn may_be_a_sensor(text: &str) -> bool {
+    text.match_indices("kind").any(|(at, key)| {
+        let rest = &text[at + key.len()..];
+        let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest).trim_start();
+        let Some(value) = rest.strip_prefix(':').map(str::trim_start) else {
+            return false;
+        };
+        let value = value.strip_prefix(['"', '\'']).unwrap_or(value);
+        let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric());
+        let sensor = value.strip_prefix("Sensor");
+        sensor.is_some_and(|rest| ends(rest.strip_prefix("List").unwrap_or(rest)))
+            || value.starts_with("{{")
+    })
+}
+
+/// Whether a text is to be rendered first, as the files of a Helm chart.
+fn is_template(text: &str) -> bool {
+    text.contains("{{")
+}
+
+const RENDER: &str = "it is a template; render it (`helm template …`) and check what comes out (`eventlab lint -f -`)";
+
+fn template(input: &Input) -> NotRead {
+    NotRead {
+        file: input.name.clone(),
+        why: RENDER.to_owned(),
+    }
 }
 
 fn unreadable(input: &Input, error: &tree::Unreadable) -> Finding {
@@ -184,7 +222,7 @@ fn unreadable(input: &Input, error: &tree::Unreadable) -> Finding {
         column: error.column,
         path: String::new(),
         what: format!("this is no YAML: {}", error.message),
-        meant: None,
+        meant: is_template(&input.text).then(|| RENDER.to_owned()),
         fix: None,
     }
 }

@@ -27,6 +27,9 @@ pub fn text(report: &Report) -> String {
             let _ = writeln!(out, "    meant: {meant}{}", fixable(finding));
         }
     }
+    for one in &report.not_read {
+        let _ = writeln!(out, "{}: not read: {}", one.file, one.why);
+    }
     out.push_str(&summary(report));
     out.push('\n');
     out
@@ -64,6 +67,9 @@ pub fn summary(report: &Report) -> String {
             "; {} without a Sensor passed over",
             counted(report.passed_over, "file")
         );
+    }
+    if !report.not_read.is_empty() {
+        let _ = write!(out, "; {} not read", counted(report.not_read.len(), "file"));
     }
     out
 }

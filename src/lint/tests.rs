@@ -7,6 +7,11 @@ use jiff::Timestamp;
 use super::rule::{Place, example};
 use super::{Input, Level, Options, Report, fix, lint, rule};
 
+mod accounts;
+mod files;
+mod fixes;
+mod hazards;
+
 fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
 }
@@ -42,7 +47,7 @@ fn condition(path: &str, kind: &str, comparator: &str, values: &[&str]) -> Vec<&
 }
 
 fn fixed(text: &str, suggestions: bool) -> String {
-    fix::apply(&[input(text)], 0, suggestions, &Options::default(), now()).0
+    fix::apply(&[input(text)], 0, suggestions, &Options::default(), now()).text
 }
 
 #[test]
@@ -83,6 +88,7 @@ fn ids_are_known_and_texts_are_there() {
         "expressions",
         "groups",
         "keys",
+        "object",
         "parameters",
         "paths",
         "patterns",
@@ -327,6 +333,9 @@ fn patterns_are_found_by_what_they_match() {
         ("c++", vec!["bad-pattern"]),
         ("*.txt", vec!["bad-pattern"]),
         ("$5", vec!["not-its-own-match"]),
+        ("colou?r", vec!["unanchored-pattern"]),
+        ("a+b", vec!["unanchored-pattern"]),
+        ("(^order$)", vec![]),
         ("https://a.example/x?y=1", vec!["not-its-own-match"]),
         (r"^\d+$", vec![]),
         ("^[a.b]$", vec![]),
@@ -348,8 +357,8 @@ fn values_are_found_by_what_they_let_through() {
             vec!["true"],
             vec!["comparator-ignored", "bool-accepts-text"],
         ),
-        ("number", ">", vec!["100"], vec![]),
-        ("number", ">=", vec!["1"], vec![]),
+        ("number", ">", vec!["100"], vec!["number-converts"]),
+        ("number", ">=", vec!["1"], vec!["number-converts"]),
         ("number", "<", vec!["100"], vec!["number-accepts-text"]),
         ("number", "", vec!["0"], vec!["number-accepts-text"]),
         ("number", "", vec!["5", "x"], vec!["unparsable-value"]),
@@ -406,6 +415,12 @@ fn paths_are_found_by_where_they_lead() {
         (".body.kind", vec!["foreign-path"]),
         ("body.items[0].sku", vec!["foreign-path"]),
         ("body.items.-1.sku", vec!["foreign-path"]),
+        ("body.items[*].sku", vec!["foreign-path"]),
+        ("$.body.items[*]", vec!["foreign-path"]),
+        ("body..kind", vec!["foreign-path"]),
+        ("headers.X-Shop.0", vec!["path-outside-body"]),
+        ("headers.X-Gitlab-Event.0", vec![]),
+        ("headers.User-Agent.0", vec![]),
         ("body.action,body.kind", vec!["foreign-path"]),
         (" body.kind", vec!["blank-in-path"]),
         ("body .kind", vec!["blank-in-path"]),
@@ -470,7 +485,8 @@ fn files_without_a_sensor_are_passed_over_and_counted() {
         },
     ];
     let report = lint(&inputs, &[], &Options::default(), now());
-    assert_eq!((report.sensors, report.passed_over), (2, 2));
+    assert_eq!((report.sensors, report.passed_over), (2, 1));
+    assert_eq!(report.not_read.len(), 1);
     let rules: Vec<_> = report
         .findings
         .iter()

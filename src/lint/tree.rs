@@ -110,6 +110,47 @@ pub(super) fn read(text: &str) -> Result<(Vec<Node>, Option<Unreadable>), Unread
     }
 }
 
+/// The objects of a document: the items of a list, such as `kubectl get -o yaml` gives, else itself.
+pub(super) fn items(document: Node) -> Vec<Node> {
+    let text = |key| document.get(key).and_then(|entry| entry.value.text());
+    let Some(kind) = text("kind").and_then(|kind| kind.strip_suffix("List")) else {
+        return vec![document];
+    };
+    let (kind, version) = (kind.to_owned(), text("apiVersion").map(str::to_owned));
+    let items = match document.get("items").map(|entry| &entry.value.kind) {
+        Some(Kind::List(items)) => items.clone(),
+        _ => return vec![document],
+    };
+    // The items of a list of one kind need not repeat it.
+    let inherits = !kind.is_empty();
+    let item = |mut item: Node| {
+        let lacking = item.get("kind").is_none() && inherits;
+        if let (true, Some(version), Kind::Map(entries)) = (lacking, &version, &mut item.kind) {
+            let mark = item.mark.clone();
+            entries.push(unwritten("kind", &kind, &mark));
+            entries.push(unwritten("apiVersion", version, &mark));
+        }
+        item
+    };
+    items.into_iter().map(item).collect()
+}
+
+/// A member that the file does not show.
+fn unwritten(key: &str, value: &str, mark: &Mark) -> Entry {
+    let mark = Mark {
+        bytes: 0..0,
+        ..mark.clone()
+    };
+    Entry {
+        key: key.to_owned(),
+        key_mark: mark.clone(),
+        value: Node {
+            kind: Kind::Scalar(Value::String(value.to_owned())),
+            mark,
+        },
+    }
+}
+
 fn parse(text: &str, options: serde_saphyr::Options) -> Result<Vec<Node>, Unreadable> {
     let read: Vec<Spanned<Content>> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|error| unreadable(&error))?;

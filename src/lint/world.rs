@@ -21,6 +21,8 @@ pub(super) struct Role {
     pub namespace: String,
     pub name: String,
     pub rules: Vec<Rule>,
+    /// Other ClusterRoles may add rules to it.
+    pub aggregated: bool,
 }
 
 /// One rule.
@@ -37,12 +39,63 @@ struct Binding {
     namespace: String,
     role_kind: String,
     role: String,
-    /// Namespace and name of service accounts.
-    accounts: Vec<(String, String)>,
+    subjects: Vec<Subject>,
+}
+
+/// Whom a binding gives a role.
+#[derive(Clone, Debug)]
+enum Subject {
+    /// A service account: namespace, empty where it is left out, and name.
+    Account(String, String),
+    /// The service accounts of a namespace; of all where there is none.
+    Accounts(Option<String>),
+}
+
+impl Subject {
+    /// A subject that may be a service account.
+    fn read(site: &Site<'_>) -> Option<Self> {
+        let name = site.text("name");
+        let account = |namespace: &str, name: &str| {
+            Some(Self::Account(namespace.to_owned(), name.to_owned()))
+        };
+        match site.text("kind") {
+            "ServiceAccount" => account(site.text("namespace"), name),
+            "User" => {
+                let (namespace, name) = name
+                    .strip_prefix("system:serviceaccount:")?
+                    .split_once(':')?;
+                account(namespace, name)
+            }
+            "Group" => match name {
+                "system:serviceaccounts" | "system:authenticated" => Some(Self::Accounts(None)),
+                name => {
+                    let namespace = name.strip_prefix("system:serviceaccounts:")?;
+                    Some(Self::Accounts(Some(namespace.to_owned())))
+                }
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The roles bound to an account.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bound {
+    pub roles: Vec<Role>,
+    /// One of them is not in the files, or others may add to it.
+    pub may_be_more: bool,
+}
+
+/// Whether a document is a Sensor of Argo Events, or one that does not say whose.
+pub(super) fn is_sensor(document: &Node) -> bool {
+    let root = Site::root(document);
+    let version = root.text("apiVersion");
+    let ours = version.is_empty() || version.split('/').next() == Some("argoproj.io");
+    ours && root.text("kind") == "Sensor"
 }
 
 /// Whether a document is of this kind.
-pub(super) fn is_kind(document: &Node, group: &str, kind: &str) -> bool {
+fn is_kind(document: &Node, group: &str, kind: &str) -> bool {
     let root = Site::root(document);
     root.text("apiVersion").starts_with(group) && root.text("kind") == kind
 }
@@ -97,26 +150,78 @@ impl World {
     }
 
     /// The roles bound to an account in a namespace, as far as the files tell.
-    pub(super) fn roles_of(&self, namespace: &str, account: &str) -> Vec<&Role> {
-        let bound = self.bindings.iter().filter(|binding| {
-            binding.accounts.iter().any(|(at, name)| {
-                let at = if at.is_empty() {
-                    &binding.namespace
-                } else {
-                    at
-                };
-                name == account && (at == namespace || at.is_empty() || namespace.is_empty())
-            })
-        });
+    pub(super) fn roles_of(&self, namespace: &str, account: &str) -> Bound {
+        let mut bound = Bound::default();
+        for binding in &self.bindings {
+            let mut subjects = binding.subjects.iter();
+            if !subjects.any(|subject| binding.means(subject, namespace, account)) {
+                continue;
+            }
+            let written = self.roles.iter().find(|role| {
+                let here = role.kind == "ClusterRole" || role.namespace == binding.namespace;
+                role.kind == binding.role_kind && role.name == binding.role && here
+            });
+            match written.cloned().or_else(|| usual(binding)) {
+                None => bound.may_be_more = true,
+                Some(role) => {
+                    bound.may_be_more |= role.aggregated;
+                    let known = |known: &Role| known.kind == role.kind && known.name == role.name;
+                    if !bound.roles.iter().any(known) {
+                        bound.roles.push(role);
+                    }
+                }
+            }
+        }
         bound
-            .filter_map(|binding| {
-                self.roles.iter().find(|role| {
-                    let here = role.kind == "ClusterRole" || role.namespace == binding.namespace;
-                    role.kind == binding.role_kind && role.name == binding.role && here
-                })
-            })
-            .collect()
     }
+}
+
+impl Binding {
+    fn means(&self, subject: &Subject, namespace: &str, account: &str) -> bool {
+        match subject {
+            Subject::Account(at, name) => {
+                let at = if at.is_empty() { &self.namespace } else { at };
+                name == account && (at == namespace || at.is_empty() || namespace.is_empty())
+            }
+            // What every account of a cluster may do from the start says nothing of this one.
+            Subject::Accounts(None) => !EVERYBODYS.contains(&self.role.as_str()),
+            Subject::Accounts(Some(at)) => at == namespace,
+        }
+    }
+}
+
+/// ClusterRoles that Kubernetes binds to all accounts.
+const EVERYBODYS: [&str; 4] = [
+    "system:basic-user",
+    "system:discovery",
+    "system:public-info-viewer",
+    "system:service-account-issuer-discovery",
+];
+
+/// A ClusterRole that every cluster has, whether a file shows it or not.
+fn usual(binding: &Binding) -> Option<Role> {
+    let (groups, verbs): (&[&str], &[&str]) = match binding.role.as_str() {
+        "cluster-admin" => (&["*"], &["*"]),
+        "admin" | "edit" => (
+            &["", "apps", "batch"],
+            &["create", "update", "patch", "delete"],
+        ),
+        "view" => (&["", "apps", "batch"], &["get", "list", "watch"]),
+        _ => return None,
+    };
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    (binding.role_kind == "ClusterRole").then(|| Role {
+        kind: binding.role_kind.clone(),
+        namespace: String::new(),
+        name: binding.role.clone(),
+        rules: vec![Rule {
+            groups: owned(groups),
+            resources: owned(&["*"]),
+            verbs: owned(verbs),
+            names: Vec::new(),
+        }],
+        aggregated: binding.role != "cluster-admin",
+    })
 }
 
 fn texts(site: &Site<'_>, key: &str) -> Vec<String> {
@@ -138,6 +243,7 @@ fn role(root: &Site<'_>) -> Role {
         namespace: metadata(root, "namespace"),
         name: metadata(root, "name"),
         rules: rules.collect(),
+        aggregated: root.get("aggregationRule").is_some(),
     }
 }
 
@@ -147,19 +253,10 @@ fn binding(root: &Site<'_>) -> Binding {
             .map_or_else(String::new, |role| role.text(key).to_owned())
     };
     let subjects = root.list("subjects");
-    let accounts = subjects
-        .iter()
-        .filter(|subject| subject.text("kind") == "ServiceAccount")
-        .map(|subject| {
-            (
-                subject.text("namespace").to_owned(),
-                subject.text("name").to_owned(),
-            )
-        });
     Binding {
         namespace: metadata(root, "namespace"),
         role_kind: of_role("kind"),
         role: of_role("name"),
-        accounts: accounts.collect(),
+        subjects: subjects.iter().filter_map(Subject::read).collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{AttemptReport, LabReport, Report};
+use super::{AttemptReport, LabReport, Report, SentRow};
 use crate::evidence::journal::{Claim, ClaimAnswer};
 use crate::evidence::{AccessRow, CellState, Fact, Fate, Layer, Outcome, Row};
 
@@ -110,12 +110,12 @@ fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {
         Layer::ALL.map(Layer::name).join(" | ")
     );
     put!(out, "|---|{}---|", "---|".repeat(Layer::ALL.len()));
-    for row in &attempt.rows {
+    for SentRow { title, row, .. } in &attempt.rows {
         let cells: Vec<_> = Layer::ALL.iter().map(|layer| cell(row, *layer)).collect();
         put!(
             out,
             "| {} | {} | {} |",
-            line(&row.probe),
+            line(title),
             cells.join(" | "),
             verdict_of(row)
         );
@@ -163,18 +163,21 @@ fn render_attempt(out: &mut String, lab: &LabReport, attempt: &AttemptReport) {
 
 /// One line a stopped probe: the layers that did not stop it, with what shows it.
 fn render_ruled_out(out: &mut String, attempt: &AttemptReport) {
-    for row in &attempt.rows {
+    for SentRow { stage, title, row } in &attempt.rows {
         let layers: Vec<String> = attempt
             .ruled_out
             .iter()
-            .filter(|one| one.probe == row.probe)
+            .filter(|one| {
+                (&one.stage, &one.probe) == (stage, &row.probe)
+                    && (&one.trace, &one.arrival) == (&row.trace, &row.arrival)
+            })
             .map(|one| format!("{}{}", one.layer, references(&one.facts)))
             .collect();
         if !layers.is_empty() {
             put!(
                 out,
                 "- ruled out for {}: {}",
-                line(&row.probe),
+                line(title),
                 layers.join(", ")
             );
         }

@@ -57,7 +57,7 @@ pub struct LabReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct AttemptReport {
     pub attempt: u32,
-    pub rows: Vec<Row>,
+    pub rows: Vec<SentRow>,
     pub counters: Counters,
     pub judgements: Vec<Judgement>,
     pub predictions: Vec<Scored>,
@@ -65,10 +65,28 @@ pub struct AttemptReport {
     pub ruled_out: Vec<RuledOut>,
 }
 
+/// A row, with the stage that sent it: probes of several stages share names.
+#[derive(Clone, Debug, Serialize)]
+pub struct SentRow {
+    /// None for a request that the learner sent by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    /// What people call the probe; its name where the lab says nothing.
+    pub title: String,
+    #[serde(flatten)]
+    pub row: Row,
+}
+
 /// A layer that a stopped event had passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RuledOut {
+    /// The stage that sent the probe; none for a request by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
     pub probe: String,
+    /// The request; a probe may be sent several times.
+    pub trace: Option<String>,
+    pub arrival: Option<String>,
     pub layer: Layer,
     pub facts: Vec<u64>,
 }
@@ -182,7 +200,7 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
         name: name.to_owned(),
         title: lab.map_or_else(String::new, |lab| lab.title.clone()),
         complete: lab.is_some_and(|lab| complete(lab, &standing, &unjudged, &claims)),
-        attempts: attempts(name, &mine, &facts, &judgements),
+        attempts: attempts(name, lab, &mine, &facts, &judgements),
         not_proven: not_proven(lab, &standing, &unjudged, &claims),
         claims,
         changes,
@@ -201,17 +219,21 @@ fn lab_report(name: &str, entries: &[Entry], labs: &[Lab]) -> LabReport {
 
 fn attempts(
     name: &str,
+    lab: Option<&Lab>,
     mine: &[&Entry],
     facts: &[Fact],
     judgements: &[Judgement],
 ) -> Vec<AttemptReport> {
     let mut probes: BTreeMap<u32, Vec<ProbeRun>> = BTreeMap::new();
-    let mut sent: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    let mut stages: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
     for entry in mine {
         if let Entry::Intent(intent) = entry
             && let IntentAction::Send { probe } = &intent.action
         {
-            sent.entry(intent.attempt).or_default().push(&intent.stage);
+            stages
+                .entry(intent.attempt)
+                .or_default()
+                .push(&intent.stage);
             probes.entry(intent.attempt).or_default().push(ProbeRun {
                 name: probe.clone(),
                 trace: intent.id.clone(),
@@ -237,24 +259,13 @@ fn attempts(
                 attempt,
                 settled: true,
             };
-            let rows = rows(&probes, facts, scope);
+            let stages = stages.get(&attempt).map_or(&[][..], Vec::as_slice);
+            let rows = sent_rows(lab, stages, rows(&probes, facts, scope));
             AttemptReport {
                 attempt,
                 counters: counters(facts, scope),
-                judgements: judgements
-                    .iter()
-                    .filter(|judgement| judgement.attempt == attempt)
-                    .cloned()
-                    .collect(),
-                predictions: scored(
-                    &meant_for(
-                        &predictions,
-                        sent.get(&attempt).map_or(&[][..], Vec::as_slice),
-                    ),
-                    &rows,
-                    attempt,
-                    judgements,
-                ),
+                judgements: told_once(judgements, attempt),
+                predictions: scored(&meant_for(&predictions, stages), &rows, attempt, judgements),
                 ruled_out: rows.iter().flat_map(ruled_out).collect(),
                 rows,
             }
@@ -262,8 +273,48 @@ fn attempts(
         .collect()
 }
 
+/// The rows with their stages, which come in the order in which the probes were sent; the learner's own follow.
+fn sent_rows(lab: Option<&Lab>, stages: &[&str], rows: Vec<Row>) -> Vec<SentRow> {
+    let sent = |(place, row): (usize, Row)| {
+        let stage = stages.get(place).copied();
+        let title = lab
+            .and_then(|lab| {
+                lab.stages
+                    .iter()
+                    .find(|one| Some(one.name.as_str()) == stage)
+            })
+            .and_then(|stage| stage.probes.iter().find(|probe| probe.name == row.probe))
+            .map(|probe| probe.title.clone())
+            .filter(|title| !title.is_empty());
+        SentRow {
+            stage: stage.map(str::to_owned),
+            title: title.unwrap_or_else(|| row.probe.clone()),
+            row,
+        }
+    };
+    rows.into_iter().enumerate().map(sent).collect()
+}
+
+/// An attempt's judgements; what is judged twice with the same words and facts is told once.
+fn told_once(judgements: &[Judgement], attempt: u32) -> Vec<Judgement> {
+    let mut told: Vec<Judgement> = Vec::new();
+    for judgement in judgements.iter().filter(|one| one.attempt == attempt) {
+        let again = told.iter().any(|before| {
+            Judgement {
+                time: before.time,
+                ..judgement.clone()
+            } == *before
+        });
+        if !again {
+            told.push(judgement.clone());
+        }
+    }
+    told
+}
+
 /// What is known to have let a stopped event pass.
-fn ruled_out(row: &Row) -> Vec<RuledOut> {
+fn ruled_out(sent: &SentRow) -> Vec<RuledOut> {
+    let row = &sent.row;
     let Some(stopped) = row.first_failing() else {
         return Vec::new();
     };
@@ -272,7 +323,10 @@ fn ruled_out(row: &Row) -> Vec<RuledOut> {
         .take_while(|layer| *layer < stopped)
         .filter(|layer| row.cell(*layer).passed())
         .map(|layer| RuledOut {
+            stage: sent.stage.clone(),
             probe: row.probe.clone(),
+            trace: row.trace.clone(),
+            arrival: row.arrival.clone(),
             layer,
             facts: row.cell(layer).facts.clone(),
         })
@@ -295,7 +349,7 @@ fn meant_for<'a>(predictions: &[&'a Prediction], sent: &[&str]) -> Vec<&'a Predi
 /// A prediction belongs to the attempt whose judgements follow it.
 fn scored(
     predictions: &[&Prediction],
-    rows: &[Row],
+    rows: &[SentRow],
     attempt: u32,
     judgements: &[Judgement],
 ) -> Vec<Scored> {
@@ -313,8 +367,11 @@ fn scored(
         .map(|prediction| {
             let fate = rows
                 .iter()
-                .find(|row| row.probe == prediction.probe)
-                .and_then(|row| row.fate.as_ref());
+                .find(|sent| {
+                    sent.row.probe == prediction.probe
+                        && sent.stage.as_deref() == Some(prediction.stage.as_str())
+                })
+                .and_then(|sent| sent.row.fate.as_ref());
             Scored {
                 prediction: (*prediction).clone(),
                 right: fate.map(|fate| fate.stops_at() == prediction.stops_at),
@@ -369,6 +426,73 @@ fn proof<'a>(lab: Option<&'a Lab>, claim: &Claim) -> Option<&'a str> {
 mod tests {
     use super::standing::tests::judged;
     use super::*;
+
+    /// Probes of two stages may share a name, and a probe may be sent twice.
+    #[test]
+    fn what_is_ruled_out_is_said_of_each_request_with_its_own_facts() {
+        use crate::evidence::journal::Intent;
+        use crate::evidence::testing::{LAB, Request, numbered};
+        use crate::evidence::{Fate, Reason};
+        use crate::session::state::tests::{probe, stage};
+        let mut stages = Vec::new();
+        for (name, title) in [("one", "order (first)"), ("two", "order (second)")] {
+            let mut send = stage(name, crate::lab::StageKind::Send);
+            send.probes = vec![probe("order", Fate::Applied)];
+            send.probes[0].title = title.to_owned();
+            stages.push(send);
+        }
+        let lab = crate::session::state::tests::lab(LAB, stages);
+        let stopped = || Fate::Stopped {
+            layer: Layer::Filter,
+            reason: Reason::Mismatch,
+        };
+        let requests = [(1, "one"), (2, "two"), (3, "two")];
+        let mut facts = Vec::new();
+        let mut entries = Vec::new();
+        for (number, stage) in requests {
+            let request = Request::new(number, stopped());
+            entries.push(Entry::Intent(Intent {
+                time: jiff::Timestamp::UNIX_EPOCH,
+                lab: LAB.to_owned(),
+                stage: stage.to_owned(),
+                attempt: 1,
+                id: request.trace.clone(),
+                action: IntentAction::Send {
+                    probe: "order".to_owned(),
+                },
+            }));
+            facts.extend(request.facts());
+        }
+        entries.extend(numbered(facts).into_iter().map(Entry::Fact));
+        let report = Report::new(&entries, std::slice::from_ref(&lab));
+        let attempt = &report.labs[0].attempts[0];
+        assert_eq!(attempt.rows.len(), 3);
+        let text = markdown::render(&report);
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("- ruled out for"))
+            .collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        let mut said = std::collections::BTreeSet::new();
+        for line in &lines {
+            assert_eq!(line.matches("intake").count(), 1, "{line}");
+            assert!(said.insert(*line), "{line} is said twice");
+        }
+        assert!(lines[0].contains("order (first)"), "{}", lines[0]);
+        assert!(lines[2].contains("order (second)"), "{}", lines[2]);
+        assert!(json::render(&report).unwrap().contains("order (second)"));
+    }
+
+    #[test]
+    fn one_claim_with_the_same_facts_is_told_once() {
+        let one = judged("send", 1, Outcome::Proven);
+        let mut later = one.clone();
+        later.time += std::time::Duration::from_secs(1);
+        let mut other = one.clone();
+        other.verdict.outcome = Outcome::Refuted;
+        let told = told_once(&[one.clone(), later, other.clone()], 1);
+        assert_eq!(told, [one, other]);
+    }
 
     /// Whatever is lost of the facts, a verdict that rested on them is no pass any more.
     #[test]

@@ -191,7 +191,7 @@ fn the_report_of_a_played_lab_is_complete_and_says_what_is_not_proven() {
         "### Claims",
         "https://",
         "### Timeline",
-        "- ruled out for flat: ready [#",
+        "- ruled out for order (flat): ready [#",
         "### Changes made",
         "```diff",
         "-          - path: body.event.kind",

@@ -129,9 +129,14 @@ fn directories_and_globs_are_looked_into() {
     assert_eq!(code, 1, "{err}");
     assert!(
         out.ends_with(
-            "1 Sensor checked: 1 error, 2 warnings, 0 notes; 2 files without a Sensor passed over\n"
+            "chart.yaml: not read: it is a template; render it (`helm template …`) and check what comes out (`eventlab lint -f -`)\n1 Sensor checked: 1 error, 2 warnings, 0 notes; 1 file without a Sensor passed over; 1 file not read\n"
         ),
         "{out}"
+    );
+    let (_, out, err) = lint(&["-f", text(directory.path()), "--format", "github"]);
+    assert!(
+        err.contains("chart.yaml: not read") && !out.contains("chart"),
+        "{err}"
     );
     let glob = format!("{}/**/*.yml", directory.path().display());
     let (_, out, _) = lint(&["-f", &glob]);
@@ -139,6 +144,58 @@ fn directories_and_globs_are_looked_into() {
     let (code, _, err) = lint(&["-f", &format!("{}/*.none", directory.path().display())]);
     assert_eq!(code, 2);
     assert!(err.contains("no file matches"), "{err}");
+}
+
+#[test]
+fn directories_that_are_not_looked_into_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let top = directory.path().join("top");
+    let deep = top.join(vec!["d"; 66].join("/"));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::write(deep.join("sensor.yaml"), OPEN).unwrap();
+    std::fs::write(top.join("sensor.yaml"), OPEN).unwrap();
+    std::os::unix::fs::symlink(&deep, top.join("current")).unwrap();
+    std::os::unix::fs::symlink(&top, top.join("round")).unwrap();
+    let (_, out, err) = lint(&["-f", text(&top)]);
+    assert!(out.contains("1 Sensor checked"), "{out}");
+    assert!(
+        err.contains("/top/current and 1 more: links to directories are not followed"),
+        "{err}"
+    );
+    assert!(err.contains("so deep are not looked into"), "{err}");
+    let (_, out, err) = lint(&["-f", text(&top), "-f", text(&top.join("current"))]);
+    assert!(out.contains("2 Sensors checked"), "{out} {err}");
+}
+
+#[test]
+fn a_json_file_is_mended_in_place_and_stays_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sensor.json");
+    let object: Value = serde_saphyr::from_str(OPEN).unwrap();
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [object]});
+    std::fs::write(&file, serde_json::to_string_pretty(&list).unwrap()).unwrap();
+    let (_, _, err) = lint(&["-f", text(&file), "--fix", "--fix-suggested"]);
+    assert!(
+        err.contains("fixed") && !err.contains("left alone"),
+        "{err}"
+    );
+    let mended: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let filters = &mended["items"][0]["spec"]["dependencies"][0]["filters"];
+    assert_eq!(filters["dataLogicalOperator"], "or");
+    assert_eq!(filters["data"][0]["value"][0], r"^order\.created$");
+    let (code, out, _) = lint(&["-f", text(&file)]);
+    assert_eq!(code, 0, "{out}");
+}
+
+#[test]
+fn a_file_that_the_fixes_would_change_elsewhere_is_left_alone_and_told() {
+    let text = OPEN
+        .replace("- order.created", "- &kind order.created")
+        .replace("Operator: OR ", "Operator: or ")
+        + "        labels: {kind: *kind}\n";
+    let (_, out, err) = lint_with(&["-f", "-", "--fix"], &text);
+    assert_eq!(out, text);
+    assert!(err.is_empty() || err.contains("left alone"), "{err}");
 }
 
 #[test]

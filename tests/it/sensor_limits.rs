@@ -207,6 +207,58 @@ fn patterns_of_64_kib_are_bounded() {
     }
 }
 
+/// Patterns of 64 KiB of many shapes: groups, repetitions, classes, alternatives, counts.
+fn large_patterns() -> Vec<String> {
+    let units = [
+        "(a*)*", "(a)", "(a|b)", "(a*)", "(?:a*)*", "((a)*)*", "(a+)?", "(a|)", "(a{2})", "a*",
+        r"(\pL)", "([a-z]*)", "(.)*", "(^)*", r"(\b)*", "(a)|",
+    ];
+    let repeated = units
+        .iter()
+        .map(|unit| unit.repeat((64 << 10) / unit.len()));
+    let nested = format!("{}a{}", "(".repeat(900), ")*".repeat(900));
+    let counted = format!("({}){{2}}", "(a?)".repeat(4 << 10));
+    repeated.chain([nested, counted]).collect()
+}
+
+/// The program in a space of addresses that a search which keeps every group in every state does not fit into.
+#[cfg(target_os = "linux")]
+#[test]
+fn patterns_of_64_kib_take_little_memory() {
+    const KIB: usize = 1536 << 10;
+    let body = "a".repeat(60);
+    let data = json!({"header": {}, "body": {"a": body}}).to_string();
+    let mut cases = String::new();
+    for pattern in large_patterns() {
+        let template = format!("{{{{ regexFind {} .Input }}}}", json!(pattern));
+        let short = &pattern[..pattern.len().min(60 << 10)];
+        let find = format!("{{{{ regexReplaceAll `{short}` .Input `$1` }}}}");
+        for case in [
+            json!({"kind": "regex", "pattern": pattern, "text": body}),
+            json!({"kind": "filter", "filter": self::data("body.a", "string", &[&pattern]), "data": data}),
+            json!({"kind": "filter", "filter": {"data": [{"path": "body.a", "type": "string", "template": template, "value": ["a"]}]}, "data": data}),
+            json!({"kind": "filter", "filter": {"data": [{"path": "body.a", "type": "string", "template": find, "value": ["a"]}]}, "data": data}),
+        ] {
+            cases += &format!("{case}\n");
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cases.jsonl");
+    std::fs::write(&file, &cases).unwrap();
+    let output = std::process::Command::new("sh")
+        .args(["-c", &format!("ulimit -v {KIB} && exec \"$@\""), "sh"])
+        .arg(env!("CARGO_BIN_EXE_eventlab"))
+        .args(["explain", "--cases"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{:?} {told}", output.status);
+    let answers = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(answers.lines().count(), cases.lines().count());
+    assert!(answers.contains("\"match\":true"), "{answers}");
+}
+
 #[test]
 fn large_and_nested_manifests_are_linted() {
     let conditions: Vec<Value> = (0..1_000)

@@ -1,7 +1,7 @@
 //! The account that submits: what the files bind to it, against what its triggers need.
 
 use super::super::site::Site;
-use super::super::world::Rule;
+use super::super::world::{Role, Rule};
 use super::{Check, short};
 use crate::sensor::trigger::plural;
 
@@ -12,63 +12,39 @@ struct Need {
     verbs: Vec<&'static str>,
 }
 
-/// Checks the Sensor's service account.
+/// Checks the Sensor's service account; without one its pod runs as `default`.
 pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
-    let Some(site) = spec.at(&["template", "serviceAccountName"]) else {
-        return;
-    };
-    let account = site.node.text().unwrap_or_default();
+    let named = spec.at(&["template", "serviceAccountName"]);
+    let account = named
+        .as_ref()
+        .and_then(|site| site.node.text())
+        .filter(|name| !name.is_empty())
+        .unwrap_or("default");
+    let site = named
+        .clone()
+        .or_else(|| spec.get("template"))
+        .unwrap_or_else(|| spec.clone());
     let Some(needs) = needs(spec) else {
         return;
     };
-    let roles: Vec<_> = check
-        .world
-        .roles_of(check.namespace, account)
-        .into_iter()
-        .cloned()
-        .collect();
-    for role in &roles {
+    let bound = check.world.roles_of(check.namespace, account);
+    for role in &bound.roles {
         let more: Vec<String> = role
             .rules
             .iter()
             .filter_map(|rule| excess(rule, &needs))
             .collect();
-        if more.is_empty() {
-            continue;
+        if !more.is_empty() {
+            too_much(check, &site, account, role, &more, &needs);
         }
-        let finding = check.report(
-            "submit-account",
-            &site,
-            format!(
-                "{} `{}` gives `{}` more than its triggers need: {}",
-                role.kind,
-                short(&role.name),
-                short(account),
-                more.join("; ")
-            ),
-        );
-        let enough: Vec<String> = needs
-            .iter()
-            .map(|need| format!("{} on {}", need.verbs.join(", "), need.resource))
-            .collect();
-        finding.meant = Some(enough.join("; "));
     }
-    if roles.is_empty() {
+    if bound.roles.is_empty() || bound.may_be_more {
         return;
     }
     for need in &needs {
-        let lacks: Vec<&str> = need
-            .verbs
-            .iter()
-            .filter(|verb| {
-                !roles
-                    .iter()
-                    .flat_map(|role| &role.rules)
-                    .any(|rule| allows(rule, need, verb))
-            })
-            .copied()
-            .collect();
-        if lacks.contains(&"create") {
+        let mut rules = bound.roles.iter().flat_map(|role| &role.rules);
+        let wanted = need.verbs.contains(&"create");
+        if wanted && !rules.any(|rule| allows(rule, need, "create")) {
             let finding = check.report(
                 "submit-account",
                 &site,
@@ -81,6 +57,37 @@ pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
             finding.meant = Some(format!("a Role with the verb create on {}", need.resource));
         }
     }
+}
+
+fn too_much(
+    check: &mut Check<'_>,
+    site: &Site<'_>,
+    account: &str,
+    role: &Role,
+    more: &[String],
+    needs: &[Need],
+) {
+    let unnamed = if site.path.ends_with("serviceAccountName") {
+        ""
+    } else {
+        ", which every pod without an account of its own runs as,"
+    };
+    let finding = check.report(
+        "submit-account",
+        site,
+        format!(
+            "{} `{}` gives `{}`{unnamed} more than its triggers need: {}",
+            role.kind,
+            short(&role.name),
+            short(account),
+            more.join("; ")
+        ),
+    );
+    let enough: Vec<String> = needs
+        .iter()
+        .map(|need| format!("{} on {}", need.verbs.join(", "), need.resource))
+        .collect();
+    finding.meant = Some(enough.join("; "));
 }
 
 /// What the triggers need; `None` if one of them needs what is not known here.

@@ -6,7 +6,7 @@ use super::data::Condition;
 use super::patterns::position;
 use super::trial::{self, passes};
 use super::{Check, short};
-use crate::sensor::number::{parse_bool, parse_float};
+use crate::sensor::number::{format_plain, parse_bool, parse_float};
 
 /// Checks how an entry compares; with `alternatives` one entry of the list is enough.
 pub(super) fn check(check: &mut Check<'_>, condition: &Condition<'_>, alternatives: bool) {
@@ -231,7 +231,40 @@ fn number(check: &mut Check<'_>, condition: &Condition<'_>) {
             "check the type in a script (`type(event.body.x) == \"number\"`), or add a lower bound above 0"
                 .to_owned(),
         );
+    } else if !condition.templated {
+        converts(check, condition);
     }
+}
+
+/// Texts that read as numbers, and `true`, which counts as 1.
+fn converts(check: &mut Check<'_>, condition: &Condition<'_>) {
+    let numbers = condition
+        .texts()
+        .into_iter()
+        .filter_map(|text| parse_float(text.as_bytes()).ok())
+        .flat_map(|number| [number, number + 1.0, number - 1.0]);
+    let texts = numbers.map(|number| json!(format_plain(number))).take(3);
+    let mut made_up: Vec<Value> = texts.collect();
+    made_up.push(json!(true));
+    let mut accepted = accepted(condition, &made_up);
+    // One text is example enough.
+    let text = accepted.iter().find(|value| *value != "true").cloned();
+    accepted.retain(|value| value == "true" || Some(value) == text.as_ref());
+    if accepted.is_empty() {
+        return;
+    }
+    let finding = check.report(
+        "number-converts",
+        &condition.part("value"),
+        format!(
+            "the event's value is converted first, so these pass, too: {}",
+            accepted.join(", ")
+        ),
+    );
+    finding.meant = Some(
+        "if only a number counts, ask for the type in a script: `type(event.body.x) == \"number\"`"
+            .to_owned(),
+    );
 }
 
 fn string(check: &mut Check<'_>, condition: &Condition<'_>) {

@@ -2,13 +2,13 @@
 
 use super::super::site::Site;
 use super::data::{self, Condition};
-use super::{Check, expressions, groups, script};
+use super::{Check, expressions, groups, parameters, script, short};
 
 /// Checks all dependencies.
 pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
     let dependencies = spec.list("dependencies");
     for (place, dependency) in dependencies.iter().enumerate() {
-        one(check, dependency);
+        one(check, dependency, &optional(spec, dependency));
         let name = dependency.text("name");
         let again = dependencies[..place]
             .iter()
@@ -25,7 +25,37 @@ pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
     }
 }
 
-fn one(check: &mut Check<'_>, dependency: &Site<'_>) {
+/// What the Sensor itself says of a field that may be absent: its path, and who says so.
+type Optional = Vec<(String, &'static str)>;
+
+/// The fields that a parameter has a default for.
+fn optional(spec: &Site<'_>, dependency: &Site<'_>) -> Optional {
+    let name = dependency.text("name");
+    let defaults = parameters::with_defaults(spec, name);
+    let said = |path: &str| (path.to_owned(), "a parameter has a default for it");
+    defaults.into_iter().map(said).collect()
+}
+
+/// A path that is absent in some events, under conditions that must all hold.
+fn optional_field(check: &mut Check<'_>, site: &Site<'_>, path: &str, optional: &Optional) {
+    let Some((_, who)) = optional.iter().find(|(known, _)| known == path) else {
+        return;
+    };
+    let finding = check.report(
+        "missing-field",
+        site,
+        format!(
+            "an event without `{}` is dropped with an error before any trigger runs, though {who}",
+            short(path)
+        ),
+    );
+    finding.meant = Some(
+        "if the field may be absent, let a script decide, or list the condition under `or`; if not, no default"
+            .to_owned(),
+    );
+}
+
+fn one(check: &mut Check<'_>, dependency: &Site<'_>, optional: &Optional) {
     let source = check.world.source_kind(
         check.namespace,
         dependency.text("eventSourceName"),
@@ -54,14 +84,30 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>) {
         let last = condition.path.rsplit('.').next().unwrap_or_default();
         condition.scripted =
             all_groups && !last.is_empty() && filters.text("script").contains(last);
+        let told = check.found.len();
         data::check(check, &condition, source, alternatives);
+        let mut new = check.found[told..].iter();
+        if !alternatives && !new.any(|finding| finding.rule == "missing-field") {
+            optional_field(check, &condition.part("path"), condition.path, optional);
+        }
     }
+    let one_of_exprs = filters.text("exprLogicalOperator") == "or";
     for entry in filters.list("exprs") {
         expressions::check(check, &entry, source);
+        for path in entry
+            .list("fields")
+            .iter()
+            .filter_map(|field| field.get("path"))
+        {
+            if !one_of_exprs {
+                optional_field(check, &path, path.node.text().unwrap_or_default(), optional);
+            }
+        }
     }
     if let Some(lua) = filters.get("script") {
         script::check(check, &lua);
     }
+    context_patterns(check, &filters);
     for ignored in ["id", "specversion", "time"] {
         if let Some(site) = filters
             .get("context")
@@ -73,6 +119,35 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>) {
                 format!("`{ignored}` is not compared; only type, subject, source and datacontenttype are"),
             );
             finding.meant = Some("leave it out".to_owned());
+        }
+    }
+}
+
+/// Attributes of the context that are written as patterns, and compared as texts.
+fn context_patterns(check: &mut Check<'_>, filters: &Site<'_>) {
+    let Some(context) = filters.get("context") else {
+        return;
+    };
+    for key in ["type", "subject", "source", "datacontenttype"] {
+        let Some(site) = context.get(key) else {
+            continue;
+        };
+        let text = context.text(key);
+        let pattern = text.contains('*') && key != "datacontenttype"
+            || text.starts_with('^')
+            || text.ends_with('$');
+        if pattern {
+            let finding = check.report(
+                "context-pattern",
+                &site,
+                format!(
+                    "attributes are compared as texts, so only an event whose {key} is `{}`, sign by sign, passes",
+                    short(text)
+                ),
+            );
+            finding.meant = Some(format!(
+                "the {key} itself, or no `{key}` here: the dependency's own names tell the source already"
+            ));
         }
     }
 }

@@ -45,7 +45,77 @@ pub(super) fn check(check: &mut Check<'_>, entry: &Site<'_>, source: Option<&str
             finding.meant = Some("leave the field out".to_owned());
         }
     }
+    let told = check.found.len();
     dates(check, &site, text);
+    if told == check.found.len() && names.iter().all(|name| given.contains(name)) {
+        always_wrong(check, &site, text, &expression);
+    }
+}
+
+/// An expression that is an error whatever its fields hold.
+fn always_wrong(check: &mut Check<'_>, site: &Site<'_>, text: &str, expression: &Expression) {
+    /// More fields make too many combinations.
+    const MOST: u32 = 4;
+    let names = expression.names();
+    let kinds = [
+        ExprValue::Number(1.0),
+        ExprValue::Text("1".to_owned()),
+        ExprValue::Bool(true),
+        ExprValue::Bool(false),
+    ];
+    let Ok(count) = u32::try_from(names.len()) else {
+        return;
+    };
+    if count > MOST {
+        return;
+    }
+    let mut error = None;
+    for place in 0..kinds.len().pow(count) {
+        let mut place = place;
+        let mut values = HashMap::new();
+        for name in &names {
+            values.insert((*name).to_owned(), kinds[place % kinds.len()].clone());
+            place /= kinds.len();
+        }
+        match expression.evaluate(&values) {
+            Ok(_) => return,
+            Err(why) => error = Some(why.to_string()),
+        }
+    }
+    let Some(error) = error else {
+        return;
+    };
+    let finding = check.report(
+        "bad-expression",
+        site,
+        format!(
+            "the expression is an error whatever its fields hold ({}); every event that has them is dropped with it",
+            short(&error)
+        ),
+    );
+    finding.meant = Some(
+        if lone_sign(text) {
+            "`&&` and `||`; a single `&` or `|` works on the bits of numbers"
+        } else {
+            "operators that fit the kinds of their two sides"
+        }
+        .to_owned(),
+    );
+}
+
+/// Whether a single `&` or `|` stands outside of texts.
+fn lone_sign(text: &str) -> bool {
+    let mut quote = None;
+    let mut bare = String::new();
+    for c in text.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            None => bare.push(c),
+        }
+    }
+    bare.replace("&&", "").contains('&') || bare.replace("||", "").contains('|')
 }
 
 fn unreadable(check: &mut Check<'_>, site: &Site<'_>, text: &str, error: &str) {

@@ -7,6 +7,7 @@ mod dependencies;
 mod expressions;
 mod groups;
 mod keys;
+mod object;
 mod parameters;
 mod paths;
 mod patterns;
@@ -28,6 +29,8 @@ use super::world::World;
 pub(super) struct Check<'a> {
     file: &'a str,
     source: &'a str,
+    /// The file is JSON, or YAML that is written like it.
+    json: bool,
     world: &'a World,
     now: Timestamp,
     namespace: &'a str,
@@ -50,11 +53,13 @@ pub(super) fn sensor(
     let mut check = Check {
         file,
         source,
+        json: source.trim_start().starts_with(['{', '[']),
         world,
         now,
         namespace,
         found: Vec::new(),
     };
+    object::check(&mut check, &root);
     keys::check(&mut check, &root);
     if let Some(spec) = root.get("spec") {
         dependencies::check(&mut check, &spec);
@@ -122,8 +127,17 @@ impl<'a> Check<'a> {
         }
         Some(Edit {
             bytes: mark.bytes.clone(),
-            text: written(shown, new)?,
+            text: self.written(shown, new)?,
         })
+    }
+
+    /// A text as a scalar in the manner of the one that it replaces.
+    fn written(&self, shown: &str, text: &str) -> Option<String> {
+        if self.json {
+            serde_json::to_string(text).ok()
+        } else {
+            yaml(shown, text)
+        }
     }
 
     /// A fix that replaces the text of a scalar.
@@ -153,7 +167,7 @@ impl<'a> Check<'a> {
 }
 
 /// A text as a YAML scalar in the manner of the one that it replaces.
-fn written(shown: &str, text: &str) -> Option<String> {
+fn yaml(shown: &str, text: &str) -> Option<String> {
     if text.chars().any(char::is_control) {
         return None;
     }

@@ -6,6 +6,7 @@ use super::super::site::Site;
 use super::{Check, paths, short};
 use crate::sensor::number::format_plain;
 use crate::sensor::template::{Template, TemplateError};
+use crate::sensor::trigger::KINDS;
 
 /// What a list of parameters belongs to.
 pub(super) struct Owner<'a, 't> {
@@ -100,7 +101,68 @@ pub(super) fn check_template(check: &mut Check<'_>, site: &Site<'_>) {
             format!("the template cannot be read: {}", short(&error.to_string())),
         );
         finding.meant = Some("Go's text/template with sprig; the data is `.Input`".to_owned());
+        return;
     }
+    if let Some(name) = outside_input(text) {
+        let finding = check.report(
+            "template-data",
+            site,
+            format!(
+                "a template's data has one name, `.Input`; there is no `.{}` in any event's",
+                short(name)
+            ),
+        );
+        finding.meant = Some(format!("`.Input.{name}`"));
+    }
+}
+
+/// A name at the top of a template's data that is not there.
+fn outside_input(text: &str) -> Option<&str> {
+    let actions: Vec<&str> = text
+        .split("{{")
+        .skip(1)
+        .filter_map(|rest| rest.split("}}").next())
+        .filter(|action| !action.contains("/*"))
+        .collect();
+    // There the dot may be something else.
+    let moves = |action: &&str| {
+        if action.starts_with(['`', '"']) {
+            return true;
+        }
+        let mut words = action.split(|c: char| !c.is_alphanumeric());
+        words.any(|word| matches!(word, "range" | "with" | "define" | "block" | "template"))
+    };
+    if actions.iter().any(moves) {
+        return None;
+    }
+    actions.into_iter().find_map(|action| {
+        let mut before = ' ';
+        let mut quote = None;
+        for (at, c) in action.char_indices() {
+            match quote {
+                Some(open) if c == open && (before != '\\' || open == '`') => quote = None,
+                Some(_) => {}
+                None if matches!(c, '"' | '`' | '\'') => quote = Some(c),
+                None if c == '.'
+                    && (before.is_whitespace() || matches!(before, '(' | '-' | '|')) =>
+                {
+                    let name = &action[at + 1..];
+                    let end = name
+                        .find(|c: char| !c.is_alphanumeric() && c != '_')
+                        .unwrap_or(name.len());
+                    if end > 0
+                        && &name[..end] != "Input"
+                        && !name.starts_with(|c: char| c.is_ascii_digit())
+                    {
+                        return Some(&name[..end]);
+                    }
+                }
+                None => {}
+            }
+            before = c;
+        }
+        None
+    })
 }
 
 /// The one field that a template prints as it is.
@@ -269,6 +331,29 @@ fn index(check: &mut Check<'_>, parameter: &Site<'_>, owner: &Owner<'_, '_>) {
         "list the parameter by name under `spec.arguments.parameters` of the object in the Sensor"
             .to_owned(),
     );
+}
+
+/// The data keys that parameters of a dependency have a default for.
+pub(super) fn with_defaults<'t>(spec: &Site<'t>, dependency: &str) -> Vec<&'t str> {
+    let mut found = Vec::new();
+    for trigger in spec.list("triggers") {
+        let mut lists = vec![trigger.list("parameters")];
+        let template = trigger.get("template");
+        for kind in KINDS {
+            let acting = template.as_ref().and_then(|template| template.get(kind));
+            lists.extend(acting.iter().map(|acting| acting.list("parameters")));
+            lists.extend(acting.iter().map(|acting| acting.list("payload")));
+        }
+        let sources = lists.iter().flatten().filter_map(|one| one.get("src"));
+        found.extend(
+            sources
+                .filter(|source| source.text("dependencyName") == dependency)
+                .filter(|source| source.get("value").is_some())
+                .map(|source| source.text("dataKey"))
+                .filter(|key| !key.is_empty()),
+        );
+    }
+    found
 }
 
 /// Whether one of the parameters writes to a path of the object.

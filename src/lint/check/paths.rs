@@ -57,17 +57,23 @@ fn habits(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
     let dot = path.starts_with('.') && !path.starts_with("..");
     let index = bracketed_index(path);
     let last = path.split('.').any(|name| name == "-1");
-    if !(root || dot || index || last) {
+    let all = path.contains("[*]");
+    let deep = !path.starts_with("..") && path.contains("..") && !path.contains(['(', '"', '{']);
+    if !(root || dot || index || last || all || deep) {
         return false;
     }
     let meant = if last {
         path.replace(".-1", ".@reverse.0")
     } else {
-        without_habits(path)
+        let path = path.strip_suffix("[*]").unwrap_or(path);
+        without_habits(&path.replace("[*]", ".#"))
     };
     // The last element has no plain path: it is tried on a list of one.
     let trial = if last {
         document(&path.replace(".-1", ".0"), &json!("x"))
+            .is_some_and(|data| leads_somewhere(&data, &meant) && !leads_somewhere(&data, path))
+    } else if all {
+        document(&meant.replace(".#", ".0"), &json!("x"))
             .is_some_and(|data| leads_somewhere(&data, &meant) && !leads_somewhere(&data, path))
     } else {
         differs(path, &meant)
@@ -75,7 +81,9 @@ fn habits(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
     if !trial {
         return false;
     }
-    let fix = check.text_fix(site, &meant, "write it as a gjson path", true);
+    // All elements are a list, and a search in depth may have meant another place.
+    let safe = !all && !deep;
+    let fix = check.text_fix(site, &meant, "write it as a gjson path", safe);
     let finding = check.report(
         "foreign-path",
         site,
@@ -84,7 +92,13 @@ fn habits(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
             short(path)
         ),
     );
-    finding.meant = Some(format!("`{meant}`"));
+    finding.meant = Some(if deep {
+        format!("`{meant}`, or the whole path: gjson does not search in depth")
+    } else if all {
+        format!("`{meant}`, the list of all of them; `.0` is the first")
+    } else {
+        format!("`{meant}`")
+    });
     finding.fix = fix;
     true
 }
@@ -197,6 +211,10 @@ fn outside_body(check: &mut Check<'_>, site: &Site<'_>, path: &str, source: Opti
             "the data of a webhook event has `header` and `body` at its top",
         ),
         Some(_) => return,
+        None if of_no_code_host(path) => (
+            true,
+            "only GitHub, GitLab and Bitbucket give their events `headers`, and they send no such header: a webhook has `header`",
+        ),
         None => (
             !TOP_OF_EVENT_DATA.contains(&first),
             "no source over HTTP puts such a name at the top of event data: that of a webhook is `header` and `body`",
@@ -226,6 +244,25 @@ fn outside_body(check: &mut Check<'_>, site: &Site<'_>, path: &str, source: Opti
     );
     finding.meant = Some(format!("`{meant}`"));
     finding.fix = fix;
+}
+
+/// Whether a path under `headers` names a header of somebody's own.
+fn of_no_code_host(path: &str) -> bool {
+    const HOSTS: [&str; 9] = [
+        "github",
+        "gitlab",
+        "hub-",
+        "hook-",
+        "event-",
+        "request-",
+        "attempt",
+        "b3-",
+        "forwarded",
+    ];
+    let name = path.strip_prefix("headers.").unwrap_or_default();
+    let name = name.to_ascii_lowercase();
+    let own = name.strip_prefix("x-");
+    own.is_some_and(|name| !HOSTS.iter().any(|host| name.starts_with(host)))
 }
 
 /// The name of a header, and what follows it.

@@ -79,18 +79,13 @@ pub(super) fn position(place: usize, of: usize) -> String {
 
 /// A text that reads as one to be taken literally and does not match itself.
 fn not_itself(check: &mut Check<'_>, text: &str, value: &Site<'_>) -> bool {
-    let meant_as_pattern = text.starts_with('^')
-        || text.ends_with('$')
-        || text.contains(".*")
-        || text.contains(".+")
-        || text.contains(['\\', '|', '[', '{'])
-        || text.contains("(?");
     let itself = Regex::new(text).is_ok_and(|regex| regex.is_match(text.as_bytes()));
-    if meant_as_pattern || itself {
+    if itself || meant_as_pattern(text) {
         return false;
     }
     let whole = format!("^{}$", escaped(text));
-    let fix = check.text_fix(value, &whole, "escape and anchor the text", true);
+    // What the pattern accepts now may be what is meant.
+    let fix = check.text_fix(value, &whole, "escape and anchor the text", false);
     let finding = check.report(
         "not-its-own-match",
         value,
@@ -100,9 +95,47 @@ fn not_itself(check: &mut Check<'_>, text: &str, value: &Site<'_>) -> bool {
             short(text)
         ),
     );
-    finding.meant = Some(format!("`{whole}`"));
+    finding.meant = Some(format!("`{whole}`, if this very text is meant"));
     finding.fix = fix;
     true
+}
+
+/// Whether a text is written as only a pattern is.
+fn meant_as_pattern(text: &str) -> bool {
+    text.starts_with('^')
+        || text.ends_with('$')
+        || text.contains(".*")
+        || text.contains(".+")
+        || text.contains(['\\', '|', '[', '{'])
+        || text.contains("(?")
+        || repeats(text)
+        || anchors_in_group(text)
+}
+
+/// Whether something is repeated: a letter, a digit or a group; the question mark of a URL starts its query.
+fn repeats(text: &str) -> bool {
+    let query = text.contains("://");
+    let mut pairs = text.chars().zip(text.chars().skip(1));
+    pairs.any(|(before, sign)| match sign {
+        '?' => !query && (before.is_alphanumeric() || before == ')'),
+        '*' => before.is_alphanumeric() || before == ')',
+        // As in 1+1.
+        '+' => before.is_alphabetic() || before == ')',
+        _ => false,
+    })
+}
+
+/// Whether a group holds an anchor.
+fn anchors_in_group(text: &str) -> bool {
+    let mut depth = 0_usize;
+    text.chars().any(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > 0 && matches!(c, '^' | '$')
+    })
 }
 
 /// A pattern that speaks of no text in particular.
@@ -145,7 +178,12 @@ fn dots(check: &mut Check<'_>, text: &str, value: &Site<'_>) -> Option<String> {
 }
 
 /// Byte places of dots that stand between two letters or digits, outside of classes, without a repetition.
+///
+/// None where a part is quoted, or where a flag says what the dot stands for.
 fn bare_dots(text: &str) -> Vec<usize> {
+    if text.contains(r"\Q") || sets_dot(text) {
+        return Vec::new();
+    }
     let characters: Vec<(usize, char)> = text.char_indices().collect();
     let (mut found, mut in_class, mut place) = (Vec::new(), false, 0);
     while let Some(&(at, c)) = characters.get(place) {
@@ -173,6 +211,15 @@ fn bare_dots(text: &str) -> Vec<usize> {
     found
 }
 
+/// Whether a group of flags names `s`, with which the dot is a newline, too.
+fn sets_dot(text: &str) -> bool {
+    text.match_indices("(?").any(|(at, open)| {
+        let flags = text[at + open.len()..].chars();
+        let mut flags = flags.take_while(|c| c.is_ascii_alphabetic() || *c == '-');
+        flags.any(|flag| flag == 's')
+    })
+}
+
 /// Patterns that are not tied to the ends of the text.
 fn anchors(
     check: &mut Check<'_>,
@@ -186,7 +233,7 @@ fn anchors(
     let verb = if excludes { "is excluded" } else { "passes" };
     let base = dotted.as_deref().unwrap_or(text);
     if shape.start == Tied::Sometimes || shape.end == Tied::Sometimes {
-        let bare = base.trim_start_matches('^').trim_end_matches('$');
+        let bare = without_anchors(base);
         let finding = check.report(
             "unanchored-pattern",
             value,
@@ -236,7 +283,10 @@ fn anchors(
         finding.meant = Some(format!("`{whole}`, if the whole text is meant"));
         return;
     }
-    let fix = check.text_fix(value, &whole, "anchor the pattern", false);
+    let fix = Regex::new(&whole)
+        .is_ok_and(|regex| regex.is_match(sample.as_bytes()))
+        .then(|| check.text_fix(value, &whole, "anchor the pattern", false))
+        .flatten();
     let finding = check.report(
         "unanchored-pattern",
         value,
@@ -263,14 +313,25 @@ fn separator(c: Option<char>) -> bool {
     c.is_some_and(|c| matches!(c, '/' | '-' | ':' | '_' | '.' | '@' | '#' | ' '))
 }
 
+/// The pattern without the anchors at its ends.
+fn without_anchors(text: &str) -> &str {
+    let bare = text.trim_start_matches('^');
+    match bare.strip_suffix('$') {
+        Some(ended) if !ended.ends_with('\\') => ended,
+        _ => bare,
+    }
+}
+
 /// The pattern tied to both ends.
 fn anchored(text: &str, start: bool, end: bool) -> String {
-    let bare = if start || end {
-        text.to_owned()
-    } else if text.contains('|') {
-        format!("(?:{text})")
+    let quoting = text
+        .rfind(r"\Q")
+        .is_some_and(|at| !text[at..].contains(r"\E"));
+    let closed = if quoting { r"\E" } else { "" };
+    let bare = if text.contains('|') {
+        format!("(?:{text}{closed})")
     } else {
-        text.to_owned()
+        format!("{text}{closed}")
     };
     format!(
         "{}{bare}{}",
@@ -296,6 +357,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_only_a_pattern_has_is_seen() {
+        for (text, pattern) in [
+            ("colou?r", true),
+            ("a+b", true),
+            ("orders?.created", true),
+            ("(^order$)", true),
+            ("(ab)*c", true),
+            ("$5", false),
+            ("order(1)", false),
+            ("1+1", false),
+            ("https://a.example/x?y=1", false),
+        ] {
+            assert_eq!(meant_as_pattern(text), pattern, "{text}");
+        }
+    }
+
+    #[test]
+    fn anchors_are_put_around_the_whole_pattern() {
+        for (text, whole) in [
+            ("a|b", "^(?:a|b)$"),
+            (r"\Qa.b", r"^\Qa.b\E$"),
+            ("ab", "^ab$"),
+        ] {
+            assert_eq!(anchored(text, false, false), whole);
+        }
+        assert_eq!(anchored("^a|^b", true, false), "(?:^a|^b)$");
+        assert_eq!(without_anchors(r"^a|b\$"), r"a|b\$");
+    }
+
+    #[test]
     fn dots_count_between_words_only() {
         for (text, places) in [
             ("order.created", vec![5]),
@@ -305,6 +396,10 @@ mod tests {
             (r"\d.5", vec![]),
             ("^v1.2.3$", vec![3, 5]),
             ("a.+", vec![]),
+            (r"^\Qa.b\E$", vec![]),
+            ("(?s)a.b", vec![]),
+            ("(?is:a.b)", vec![]),
+            ("(?i)a.b", vec![5]),
         ] {
             assert_eq!(bare_dots(text), places, "{text}");
         }

@@ -113,22 +113,64 @@ fn after_quoted(text: &str, quote: char) -> &str {
     ""
 }
 
-/// Whether some `return` gives more than a text, a number, `false` or nothing.
+/// Whether some `return` of the script itself gives more than a text, a number, `false` or nothing.
+///
+/// What a function inside returns counts only where the script returns what the function gives.
 fn may_return_true(code: &str) -> bool {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    code.match_indices("return").any(|(at, word)| {
-        let before = code[..at].chars().next_back();
-        let after = &code[at + word.len()..];
-        if before.is_some_and(is_word) || after.starts_with(is_word) {
-            return false;
+    let words: Vec<&str> = words(code).collect();
+    // What each open block is: a function or not.
+    let mut blocks: Vec<bool> = Vec::new();
+    for (place, word) in words.iter().enumerate() {
+        match *word {
+            "function" => blocks.push(true),
+            "if" | "do" | "repeat" => blocks.push(false),
+            "end" | "until" => {
+                blocks.pop();
+            }
+            "return" if !blocks.contains(&true) => {
+                let value = words[place + 1..].iter().take_while(|word| {
+                    !matches!(**word, ";" | "end" | "else" | "elseif" | "until")
+                });
+                let value: Vec<&str> = value.copied().collect();
+                if !never_true(&value) {
+                    return true;
+                }
+            }
+            _ => {}
         }
-        let value = after.trim_start();
-        let value = value.split(['\n', ';']).next().unwrap_or_default().trim();
-        let value = value.strip_suffix("end").unwrap_or(value).trim();
-        let scalar = value.is_empty()
-            || matches!(value, "false" | "nil" | "\"\"" | "end" | "else")
-            || value.chars().all(|c| c.is_ascii_digit() || c == '.');
-        !scalar
+    }
+    false
+}
+
+/// Nothing, `false`, `nil`, a text or a number by itself.
+fn never_true(value: &[&str]) -> bool {
+    match value {
+        [] | ["false" | "nil" | "\"\""] => true,
+        [number] => number.chars().all(|c| c.is_ascii_digit()),
+        [whole, ".", part] => [whole, part]
+            .iter()
+            .all(|digits| digits.chars().all(|c| c.is_ascii_digit())),
+        _ => false,
+    }
+}
+
+/// The names, numbers and signs of a script, texts as `""`.
+fn words(code: &str) -> impl Iterator<Item = &str> {
+    let mut rest = code;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start();
+        let first = rest.chars().next()?;
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let length = if is_word(first) {
+            rest.find(|c| !is_word(c)).unwrap_or(rest.len())
+        } else if rest.starts_with("\"\"") {
+            2
+        } else {
+            first.len_utf8()
+        };
+        let (word, after) = rest.split_at(length);
+        rest = after;
+        Some(word)
     })
 }
 
@@ -189,6 +231,22 @@ mod tests {
             ("returned = true", false),
             ("return\ntrue", true),
             ("return f()", true),
+            ("if x then return false end return nil", false),
+            ("local function f() return true end return f()", true),
+            ("local f = function() return true end return 1", false),
+            ("local function f() if x then return true end end", false),
+            (
+                "local function f() return 1 end if x then return true end",
+                true,
+            ),
+            ("for i = 1, 2 do if x then return true end end", true),
+            (
+                "while x do return false end repeat return nil until y",
+                false,
+            ),
+            ("return not x", true),
+            ("return 1.5", false),
+            ("do return true end", true),
         ] {
             assert_eq!(may_return_true(code), may, "{code}");
         }

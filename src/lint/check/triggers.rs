@@ -2,8 +2,9 @@
 
 use super::super::finding::{Edit, Fix};
 use super::super::site::Site;
+use super::super::tree::Mark;
 use super::parameters::{self, Owner};
-use super::{Check, short};
+use super::{Check, object, short};
 use crate::sensor::conditions::Conditions;
 use crate::sensor::trigger;
 
@@ -72,8 +73,13 @@ fn one(check: &mut Check<'_>, trigger: &Site<'_>, dependencies: &[Site<'_>]) {
     let both: Vec<Site<'_>> = of_template.into_iter().chain(of_object).collect();
     if let (Some(acting), Some(resource)) = (&acting, &resource) {
         fixed_name(check, acting, resource, &both);
+        let named = ["metadata.name", "metadata.generateName"];
+        if named.iter().all(|path| !parameters::writes(&both, path)) {
+            object::check_created(check, resource);
+        }
     }
     retry(check, trigger);
+    rate(check, trigger);
 }
 
 /// A trigger of which the cluster inside this program does less than Argo Events.
@@ -118,22 +124,10 @@ fn retry(check: &mut Check<'_>, trigger: &Site<'_>) {
     if trigger.flag("atLeastOnce") {
         return;
     }
-    let fix = site.key_mark.and_then(|key| {
-        let line_start = check.source[..key.bytes.start]
-            .rfind('\n')
-            .map_or(0, |at| at + 1);
-        let indent = check.source.get(line_start..key.bytes.start)?;
-        let alone = indent.chars().all(|c| c == ' ') && !key.bytes.is_empty();
-        let absent = trigger.get("atLeastOnce").is_none();
-        (alone && absent).then(|| Fix {
-            title: "add `atLeastOnce: true`".to_owned(),
-            safe: false,
-            edits: vec![Edit {
-                bytes: key.bytes.start..key.bytes.start,
-                text: format!("atLeastOnce: true\n{indent}"),
-            }],
-        })
-    });
+    let fix = site
+        .key_mark
+        .filter(|_| trigger.get("atLeastOnce").is_none())
+        .and_then(|key| at_least_once(check, trigger, key));
     let finding = check.report_key(
         "retry-without-at-least-once",
         &site,
@@ -141,6 +135,57 @@ fn retry(check: &mut Check<'_>, trigger: &Site<'_>) {
     );
     finding.meant = Some("`atLeastOnce: true` beside it".to_owned());
     finding.fix = fix;
+}
+
+/// A rate of no requests.
+fn rate(check: &mut Check<'_>, trigger: &Site<'_>) {
+    let Some(limit) = trigger.get("rateLimit") else {
+        return;
+    };
+    let requests = limit.json()["requestsPerUnit"].as_i64().unwrap_or(0);
+    let whole = limit
+        .get("requestsPerUnit")
+        .is_none_or(|site| site.json().is_i64());
+    if requests > 0 || !whole {
+        return;
+    }
+    let site = limit.get("requestsPerUnit").unwrap_or(limit);
+    let finding = check.report_key(
+        "rate-limit",
+        &site,
+        format!("a limit of {requests} requests is none that a trigger can keep: Argo Events divides by it when the pod starts"),
+    );
+    finding.meant = Some("1 or more; without a limit, leave `rateLimit` out".to_owned());
+}
+
+/// A fix that puts `atLeastOnce: true` before a member of a trigger.
+fn at_least_once(check: &Check<'_>, trigger: &Site<'_>, key: &Mark) -> Option<Fix> {
+    if key.bytes.is_empty() {
+        return None;
+    }
+    let before = check.source.get(..key.bytes.start)?;
+    let indent = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
+    let alone = indent.chars().all(|c| matches!(c, ' ' | '\t'));
+    let rest = check.source.get(trigger.node.mark.bytes.start..)?;
+    let text = match (rest.starts_with('{'), check.json) {
+        (true, true) => "\"atLeastOnce\": true,",
+        (true, false) => "atLeastOnce: true,",
+        (false, _) if alone => "atLeastOnce: true",
+        (false, _) => return None,
+    };
+    let between = if alone {
+        format!("\n{indent}")
+    } else {
+        " ".to_owned()
+    };
+    Some(Fix {
+        title: "add `atLeastOnce: true`".to_owned(),
+        safe: false,
+        edits: vec![Edit {
+            bytes: key.bytes.start..key.bytes.start,
+            text: format!("{text}{between}"),
+        }],
+    })
 }
 
 fn conditions(check: &mut Check<'_>, trigger: &Site<'_>, names: &[String]) -> Option<Conditions> {

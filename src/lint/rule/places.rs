@@ -4,7 +4,7 @@ use super::super::finding::Level::{Error, Note, Warning};
 use super::{Place, Rule};
 
 /// Rules of this kind.
-pub(super) static RULES: [Rule; 15] = [
+pub(super) static RULES: [Rule; 16] = [
     Rule {
         id: "misspelt-key",
         level: Error,
@@ -113,7 +113,7 @@ pub(super) static RULES: [Rule; 15] = [
         id: "foreign-path",
         level: Error,
         summary: "a path written as in JSONPath or jq",
-        why: r#"Paths are gjson: names joined by dots, body.items.0.sku. $., a leading dot, [0] and -1 lead nowhere, and several paths are one list only inside of brackets."#,
+        why: r#"Paths are gjson: names joined by dots, body.items.0.sku. $., a leading dot, [0], [*], -1 and .. lead nowhere, and several paths are one list only inside of brackets."#,
         place: Place::Filters,
         bad: r#"data:
   - path: $.body.kind
@@ -234,7 +234,7 @@ data:
         id: "missing-field",
         level: Note,
         summary: "a condition that a missing field does not meet",
-        why: r#"A path that leads nowhere is an error and drops the event. A field that is not there is neither different, nor false, nor empty."#,
+        why: r#"A path that leads nowhere is an error and drops the event. A field that is not there is neither different, nor false, nor empty; and where a parameter has a default for it, the event is gone before that counts."#,
         place: Place::Filters,
         bad: r#"data:
   - path: body.kind
@@ -257,6 +257,17 @@ data:
   - path: body.kind
     type: string
     value: ["^order$"]"#,
+    },
+    Rule {
+        id: "context-pattern",
+        level: Error,
+        summary: "a context attribute that is written as a pattern",
+        why: r#"Attributes of the context are compared as texts; neither * nor ^ and $ mean anything in them."#,
+        place: Place::Filters,
+        bad: r#"context:
+  type: web*"#,
+        good: r#"context:
+  type: webhook"#,
     },
     Rule {
         id: "context-ignored",

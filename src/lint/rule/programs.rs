@@ -4,12 +4,12 @@ use super::super::finding::Level::{Error, Warning};
 use super::{Place, Rule};
 
 /// Rules of this kind.
-pub(super) static RULES: [Rule; 12] = [
+pub(super) static RULES: [Rule; 13] = [
     Rule {
         id: "bad-expression",
         level: Error,
         summary: "an expression that cannot be read",
-        why: r#"Expressions are govaluate's: && || !, text in single quotes, numbers without exponent, and signs are read as one run (a > -1, not a>-1)."#,
+        why: r#"Expressions are govaluate's: && || !, text in single quotes, numbers without exponent, and signs are read as one run (a > -1, not a>-1). An operator between kinds that it does not take is an error for every event: a single & works on the bits of numbers."#,
         place: Place::Filters,
         bad: r#"exprs:
   - expr: amount>-1
@@ -189,6 +189,33 @@ pub(super) static RULES: [Rule; 12] = [
     type: string
     template: "{{ .Input | lower }}"
     value: ["^order$"]"#,
+    },
+    Rule {
+        id: "template-data",
+        level: Error,
+        summary: "a template that looks beside its data",
+        why: r#"The data of a template is .Input: in a filter the value that the path leads to, in a parameter the event's data. Another name is <no value>, and what is behind it an error."#,
+        place: Place::Triggers,
+        bad: r#"- template:
+    name: run
+    k8s:
+      source:
+        resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}
+      parameters:
+        - src:
+            dependencyName: order
+            dataTemplate: "{{ .body.customer }}"
+          dest: metadata.labels.customer"#,
+        good: r#"- template:
+    name: run
+    k8s:
+      source:
+        resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}
+      parameters:
+        - src:
+            dependencyName: order
+            dataTemplate: "{{ .Input.body.customer }}"
+          dest: metadata.labels.customer"#,
     },
     Rule {
         id: "parameter-index",

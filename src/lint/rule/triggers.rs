@@ -4,7 +4,7 @@ use super::super::finding::Level::{Error, Note, Warning};
 use super::{Place, Rule};
 
 /// Rules of this kind.
-pub(super) static RULES: [Rule; 14] = [
+pub(super) static RULES: [Rule; 17] = [
     Rule {
         id: "bad-conditions",
         level: Error,
@@ -109,6 +109,87 @@ triggers:
   retryStrategy: {steps: 3}"#,
     },
     Rule {
+        id: "rate-limit",
+        level: Error,
+        summary: "a rate limit of no requests",
+        why: r#"rateLimit.requestsPerUnit is how many times the trigger may run in a second, minute or hour. Left out it is 0, and the time of one request cannot be worked out."#,
+        place: Place::Triggers,
+        bad: r#"- template:
+    name: run
+    k8s:
+      source:
+        resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}
+  rateLimit: {unit: Second, requestsPerUnit: 0}"#,
+        good: r#"- template:
+    name: run
+    k8s:
+      source:
+        resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}
+  rateLimit: {unit: Second, requestsPerUnit: 5}"#,
+    },
+    Rule {
+        id: "object-name",
+        level: Error,
+        summary: "a name that no object may have",
+        why: r#"Names are small letters, digits, - and ., and start and end with a letter or digit. The API server refuses a Sensor with another name, and what a trigger creates under one."#,
+        place: Place::File,
+        bad: r#"apiVersion: argoproj.io/v1alpha1
+kind: Sensor
+metadata: {name: Orders_New, namespace: shop}
+spec:
+  dependencies:
+    - {name: a, eventSourceName: web, eventName: a}
+  triggers:
+    - template:
+        name: run
+        k8s:
+          source:
+            resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}"#,
+        good: r#"apiVersion: argoproj.io/v1alpha1
+kind: Sensor
+metadata: {name: orders-new, namespace: shop}
+spec:
+  dependencies:
+    - {name: a, eventSourceName: web, eventName: a}
+  triggers:
+    - template:
+        name: run
+        k8s:
+          source:
+            resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}"#,
+    },
+    Rule {
+        id: "api-version",
+        level: Error,
+        summary: "a version that has no Sensors",
+        why: r#"Sensors are of argoproj.io/v1alpha1; there is no other version."#,
+        place: Place::File,
+        bad: r#"apiVersion: argoproj.io/v1
+kind: Sensor
+metadata: {name: orders, namespace: shop}
+spec:
+  dependencies:
+    - {name: a, eventSourceName: web, eventName: a}
+  triggers:
+    - template:
+        name: run
+        k8s:
+          source:
+            resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}"#,
+        good: r#"apiVersion: argoproj.io/v1alpha1
+kind: Sensor
+metadata: {name: orders, namespace: shop}
+spec:
+  dependencies:
+    - {name: a, eventSourceName: web, eventName: a}
+  triggers:
+    - template:
+        name: run
+        k8s:
+          source:
+            resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}"#,
+    },
+    Rule {
         id: "fixed-name",
         level: Warning,
         summary: "one name for every event's object",
@@ -171,7 +252,7 @@ triggers:
         id: "submit-account",
         level: Warning,
         summary: "an account with other rights than its triggers need",
-        why: r#"The Sensor submits under spec.template.serviceAccountName. To create an object it needs the verb create on that resource and nothing else. Looked at where Role and RoleBinding are in the files."#,
+        why: r#"The Sensor submits under spec.template.serviceAccountName, without one under `default`. To create an object it needs the verb create on that resource and nothing else. Looked at where bindings are in the files: to the account, or to a group it belongs to."#,
         place: Place::File,
         bad: r#"apiVersion: rbac.authorization.k8s.io/v1
 kind: Role

@@ -4,7 +4,7 @@ use super::super::finding::Level::{Error, Note, Warning};
 use super::{Place, Rule};
 
 /// Rules of this kind.
-pub(super) static RULES: [Rule; 15] = [
+pub(super) static RULES: [Rule; 16] = [
     Rule {
         id: "unanchored-pattern",
         level: Warning,
@@ -52,9 +52,9 @@ pub(super) static RULES: [Rule; 15] = [
     },
     Rule {
         id: "not-its-own-match",
-        level: Error,
+        level: Warning,
         summary: "a text with special characters that does not match itself",
-        why: r#"Every value is a pattern, so a text such as order(1) or $5 does not match what it says."#,
+        why: r#"Every value is a pattern, so a text such as order(1) or $5 does not match what it says. Written as only a pattern is (colou?r, ^a, a|b) it is none of these. The change is only suggested: what the pattern accepts now may be what is meant."#,
         place: Place::Filters,
         bad: r#"data:
   - path: body.kind
@@ -224,6 +224,20 @@ data:
     value: ["false"]"#,
         good: r#"script: |
   return event.body.test == false"#,
+    },
+    Rule {
+        id: "number-converts",
+        level: Note,
+        summary: "type number accepts texts of digits, and true",
+        why: r#"The event's value is converted before it is compared: "150" counts as 150, and true as 1."#,
+        place: Place::Filters,
+        bad: r#"data:
+  - path: body.amount
+    type: number
+    comparator: ">="
+    value: ["1"]"#,
+        good: r#"script: |
+  return type(event.body.amount) == "number" and event.body.amount >= 1"#,
     },
     Rule {
         id: "number-accepts-text",

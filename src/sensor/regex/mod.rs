@@ -1,6 +1,6 @@
 //! Go's regular expressions (RE2 syntax), which string filters and `=~` use.
 //!
-//! Called from above: [`Regex::new`] and [`Regex::is_match`]. The syntax is read here by hand, as no
+//! Called from above: [`Regex::new`], [`Regex::is_match`] and [`Regex::find_submatches`]. The syntax is read here by hand, as no
 //! rewriting into the syntax of a Rust library is right for every pattern; the library's automata run it,
 //! so a search takes time linear in the text.
 
@@ -15,7 +15,9 @@ pub mod shape;
 mod tests;
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
+use emit::Places;
 use regex_automata::meta;
 
 pub use error::{RegexError, RegexErrorKind};
@@ -25,7 +27,10 @@ pub use error::{RegexError, RegexErrorKind};
 pub struct Regex {
     pattern: String,
     names: Vec<Option<String>>,
+    /// It keeps no groups: with them the memory of a search grows with groups times states.
     automaton: meta::Regex,
+    /// The same with groups, once somebody asks for them.
+    grouping: OnceLock<Result<meta::Regex, RegexError>>,
 }
 
 /// Byte ranges of a match and of its groups, the whole match first.
@@ -38,11 +43,12 @@ impl Regex {
     /// 20 MiB are `expression too large` or `expression nests too deeply`, though Go accepts some of them.
     pub fn new(pattern: &str) -> Result<Self, RegexError> {
         let parsed = parser::parse(pattern)?;
-        let automaton = emit::build(pattern, &parsed)?;
+        let automaton = emit::build(pattern, &parsed, Places::Match)?;
         Ok(Self {
             pattern: pattern.to_string(),
             names: parsed.names,
             automaton,
+            grouping: OnceLock::new(),
         })
     }
 
@@ -62,18 +68,30 @@ impl Regex {
     }
 
     /// Finds all matches that do not overlap, at most `limit`, with their groups.
-    pub fn find_submatches(&self, text: &[u8], limit: usize) -> Vec<Submatches> {
+    ///
+    /// # Errors
+    /// `expression too large` for a pattern of so many groups and states that a search would not fit into 32 MiB.
+    pub fn find_submatches(
+        &self,
+        text: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Submatches>, RegexError> {
+        let grouping = self.grouping.get_or_init(|| {
+            let parsed = parser::parse(&self.pattern)?;
+            emit::build(&self.pattern, &parsed, Places::Groups)
+        });
+        let grouping = grouping.as_ref().map_err(Clone::clone)?;
         let read = text_as_go_reads_it(text);
         let origin = offsets(text, matches!(read, Cow::Owned(_)));
         let mut found = Vec::new();
-        for captures in self.automaton.captures_iter(read.as_ref()).take(limit) {
+        for captures in grouping.captures_iter(read.as_ref()).take(limit) {
             let group = |index| {
                 let span = captures.get_group(index)?;
                 Some((origin(span.start), origin(span.end)))
             };
             found.push((0..self.names.len()).map(group).collect());
         }
-        found
+        Ok(found)
     }
 }
 

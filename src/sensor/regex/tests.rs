@@ -20,7 +20,8 @@ fn each_bad_byte_is_one_replacement_character() {
     assert!(matches("^\u{FFFD}{3}$", b"\xed\xa0\x80"));
     let found = Regex::new("b(.)")
         .unwrap()
-        .find_submatches(b"\xff\xffb\xff!", 9);
+        .find_submatches(b"\xff\xffb\xff!", 9)
+        .unwrap();
     assert_eq!(found, [vec![Some((2, 4)), Some((3, 4))]]);
 }
 
@@ -76,9 +77,19 @@ fn big_patterns_are_refused() {
 }
 
 #[test]
+fn groups_are_not_kept_where_nobody_asks_for_them_nor_in_any_number() {
+    let many = "(a*)*".repeat(13_000);
+    assert!(matches(&many, &[b'a'; 60]));
+    let error = Regex::new(&many).unwrap().find_submatches(b"aaa", 1);
+    assert_eq!(error.unwrap_err().kind(), RegexErrorKind::TooLarge);
+    let some = Regex::new(&"(a*)*".repeat(100)).unwrap();
+    assert_eq!(some.find_submatches(b"aaa", 1).unwrap()[0].len(), 101);
+}
+
+#[test]
 fn groups_that_cannot_match_are_counted() {
     let regex = Regex::new("(?:(a)){0}(b)").unwrap();
-    let found = regex.find_submatches(b"b", 1);
+    let found = regex.find_submatches(b"b", 1).unwrap();
     assert_eq!(found, [vec![Some((0, 1)), None, Some((0, 1))]]);
 }
 
@@ -87,7 +98,7 @@ proptest! {
     fn no_pattern_panics(pattern in any::<String>(), text in any::<Vec<u8>>()) {
         if let Ok(regex) = Regex::new(&pattern) {
             regex.is_match(&text);
-            regex.find_submatches(&text, 100);
+            regex.find_submatches(&text, 100).unwrap();
         }
     }
 
@@ -106,7 +117,7 @@ proptest! {
         let pattern = parts.concat();
         match Regex::new(&pattern) {
             Ok(regex) => {
-                let found = regex.find_submatches(text.as_bytes(), usize::MAX);
+                let found = regex.find_submatches(text.as_bytes(), usize::MAX).unwrap();
                 prop_assert_eq!(regex.is_match(text.as_bytes()), !found.is_empty());
             }
             Err(error) => prop_assert!(error.to_string().starts_with("error parsing regexp: ")),

@@ -56,6 +56,11 @@ fn compile(context: &mut Context, pattern: &str) -> Result<Regex, String> {
     Ok(regex)
 }
 
+fn submatches(regex: &Regex, text: &str, limit: usize) -> Result<Vec<Submatches>, String> {
+    let found = regex.find_submatches(text.as_bytes(), limit);
+    found.map_err(|error| error.to_string())
+}
+
 /// How many matches a count asks for; negative asks for all.
 fn limit(count: i64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
@@ -67,14 +72,14 @@ fn whole(found: &Submatches) -> (usize, usize) {
 
 fn find(context: &mut Context, a: &Arguments<'_>) -> Answer {
     let (regex, text) = (compile(context, a.text(0)?)?, a.text(1)?);
-    let found = regex.find_submatches(text.as_bytes(), 1);
+    let found = submatches(&regex, text, 1)?;
     let (start, end) = found.first().map_or((0, 0), whole);
     new_text(&text[start..end])
 }
 
 fn find_all(context: &mut Context, a: &Arguments<'_>) -> Answer {
     let (regex, text, count) = (compile(context, a.text(0)?)?, a.text(1)?, a.int(2)?);
-    let found = regex.find_submatches(text.as_bytes(), limit(count));
+    let found = submatches(&regex, text, limit(count))?;
     let texts = found
         .iter()
         .map(whole)
@@ -91,7 +96,7 @@ fn split(context: &mut Context, a: &Arguments<'_>) -> Answer {
         return new_texts([""]);
     }
     let (mut parts, mut from, mut end) = (Vec::new(), 0, 0);
-    for found in regex.find_submatches(text.as_bytes(), limit(count)) {
+    for found in submatches(&regex, text, limit(count))? {
         if count > 0 && parts.len() + 1 == limit(count) {
             break;
         }
@@ -113,7 +118,7 @@ fn replace(context: &mut Context, a: &Arguments<'_>, literal: bool) -> Answer {
     let (regex, text, with) = (compile(context, a.text(0)?)?, a.text(1)?, a.text(2)?);
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
-    for found in regex.find_submatches(text.as_bytes(), usize::MAX) {
+    for found in submatches(&regex, text, usize::MAX)? {
         let (start, end) = whole(&found);
         out.push_str(&text[from..start]);
         if literal {
