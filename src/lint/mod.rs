@@ -183,25 +183,56 @@ fn names(document: &Node) -> (String, String) {
     (text("namespace"), text("name"))
 }
 
-/// Whether a text that is no YAML names the kind Sensor, or a kind that a template puts there.
-fn may_be_a_sensor(text: &str) -> bool {
-    text.match_indices("kind").any(|(at, key)| {
+/// What follows each `kind:` of a text, YAML or JSON or neither.
+fn kinds(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("kind").filter_map(|(at, key)| {
         let rest = &text[at + key.len()..];
         let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest).trim_start();
-        let Some(value) = rest.strip_prefix(':').map(str::trim_start) else {
-            return false;
-        };
-        let value = value.strip_prefix(['"', '\'']).unwrap_or(value);
-        let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric());
-        let sensor = value.strip_prefix("Sensor");
-        sensor.is_some_and(|rest| ends(rest.strip_prefix("List").unwrap_or(rest)))
-            || value.starts_with("{{")
+        let value = rest.strip_prefix(':')?.trim_start();
+        Some(value.strip_prefix(['"', '\'']).unwrap_or(value))
     })
 }
 
-/// Whether a text is to be rendered first, as the files of a Helm chart.
+/// Whether a text that is no YAML names the kind Sensor, or leaves it to a template.
+fn may_be_a_sensor(text: &str) -> bool {
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric());
+    kinds(text).any(|kind| {
+        let sensor = kind.strip_prefix("Sensor");
+        sensor.is_some_and(|rest| ends(rest.strip_prefix("List").unwrap_or(rest)))
+            || kind.starts_with("{{")
+    })
+}
+
+/// Whether a text is to be rendered first, as the files of a Helm chart; a Sensor's own texts have braces, too.
 fn is_template(text: &str) -> bool {
-    text.contains("{{")
+    const OF_A_CHART: [&str; 10] = [
+        ".Values",
+        ".Release",
+        ".Chart",
+        ".Files",
+        ".Capabilities",
+        ".Template",
+        "include ",
+        "toYaml ",
+        "tpl ",
+        "template ",
+    ];
+    const STEERING: [&str; 9] = [
+        "if ", "range ", "with ", "end", "else", "define ", "block ", "$", "/*",
+    ];
+    let starts = |action: &str, words: &[&str]| {
+        let action = action.trim_start_matches('-').trim_start();
+        words.iter().any(|word| action.starts_with(word))
+    };
+    let line_of_one = |line: &str| {
+        let alone = line.trim_start().strip_prefix("{{");
+        alone.is_some_and(|action| starts(action, &STEERING))
+            || line
+                .split("{{")
+                .skip(1)
+                .any(|action| starts(action, &OF_A_CHART))
+    };
+    text.lines().any(line_of_one) || kinds(text).any(|kind| kind.starts_with("{{"))
 }
 
 const RENDER: &str = "it is a template; render it (`helm template …`) and check what comes out (`eventlab lint -f -`)";

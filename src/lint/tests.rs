@@ -394,6 +394,9 @@ fn a_script_that_asks_for_the_type_settles_coercion() {
     assert_eq!(filters(data).len(), 2);
     let with_script = format!("{data}\nscript: return event.body.vip == false");
     assert_eq!(filters(&with_script), ["missing-field"]);
+    // A script that has the letters of the field in another word does not ask for it.
+    let other = format!("{data}\nscript: return event.body.vips == 1");
+    assert_eq!(filters(&other).len(), 2);
 }
 
 #[test]

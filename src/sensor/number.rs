@@ -464,7 +464,8 @@ fn quote_char(out: &mut String, character: char) {
 }
 
 /// Go prints letters, marks, numbers, punctuation, symbols and the ASCII space; the rest is escaped.
-fn is_printable(character: char) -> bool {
+#[must_use]
+pub(crate) fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return (' '..='~').contains(&character);
     }

@@ -79,11 +79,11 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>, optional: &Optional) {
     };
     let all_groups = dependency.text("filtersLogicalOperator") != "or";
     let alternatives = filters.text("dataLogicalOperator") == "or";
+    let lua = filters.text("script");
     for entry in filters.list("data") {
         let mut condition = Condition::read(entry);
         let last = condition.path.rsplit('.').next().unwrap_or_default();
-        condition.scripted =
-            all_groups && !last.is_empty() && filters.text("script").contains(last);
+        condition.scripted = all_groups && speaks_of(lua, last);
         let told = check.found.len();
         data::check(check, &condition, source, alternatives);
         let mut new = check.found[told..].iter();
@@ -120,6 +120,17 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>, optional: &Optional) {
             );
             finding.meant = Some("leave it out".to_owned());
         }
+    }
+}
+
+/// Whether a script names a field.
+fn speaks_of(script: &str, field: &str) -> bool {
+    let in_word = |c: char| c.is_alphanumeric() || c == '_';
+    if field.chars().all(in_word) {
+        let mut words = script.split(|c: char| !in_word(c));
+        !field.is_empty() && words.any(|word| word == field)
+    } else {
+        script.contains(field)
     }
 }
 

@@ -76,8 +76,23 @@ fn a_sensor_that_cannot_be_read_is_not_passed_over() {
             "{kind}"
         );
     }
-    let unknown = found_in_directory("kind: {{ .Values.kind }}\n");
-    assert_eq!(unknown.not_read.len(), 1);
+    for (text, template) in [
+        ("kind: {{ .Values.kind }}\n", true),
+        ("kind: {{ .x }}\n", true),
+        ("kind: Sensor\n{{- if .x }}\na: 1\n{{ end }}\n", true),
+        ("kind: Sensor\na: {{ include \"name\" . }}\n", true),
+        // What stands in braces is the Sensor's own, and is not quoted.
+        ("kind: Sensor\na: {{ .Input.body.kind }}\n", false),
+        ("kind: Sensor\na: {{inputs.parameters.order}}\n", false),
+        (
+            "kind: Sensor\na: \"{{ if .Input.x }}y{{ end }}\"\nb: [\n",
+            false,
+        ),
+    ] {
+        let report = found_in_directory(text);
+        let counts = (report.not_read.len(), report.findings.len());
+        assert_eq!(counts, if template { (1, 0) } else { (0, 1) }, "{text}");
+    }
     for other in [
         "kind: SensorX\na: [\n",
         "kind: EventSource\na: [\n",

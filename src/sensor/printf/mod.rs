@@ -3,13 +3,16 @@
 //! From above: [`print`] with a list of [`Argument`]s. A wrong verb is no error in Go: the text says
 //! `%!d(float64=3)`, and so does this.
 
+mod directive;
 mod number;
+mod powers;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 
 use crate::sensor::number::quote;
+use directive::Printer;
 use number::{print_float, print_int};
 
 /// A value to print; the type name is what Go shows beside a wrong verb.
@@ -20,16 +23,13 @@ pub enum Argument<'a> {
     Int(i64, &'static str),
     Float(f64),
     Text(Cow<'a, [u8]>),
-    /// A list, whose elements the verb prints one by one.
-    List(Vec<Argument<'a>>),
-    /// An object with its keys in order.
-    Map(Vec<(Argument<'a>, Argument<'a>)>),
+    /// A list of this type, whose elements the verb prints one by one.
+    List(&'static str, Vec<Argument<'a>>),
+    /// An object of this type with its keys in order.
+    Map(&'static str, Vec<(Argument<'a>, Argument<'a>)>),
     /// A value with a text of its own, such as a list.
     Other(&'static str, String),
 }
-
-/// Width and precision above this are refused, as in Go.
-const MAX_NUMBER: usize = 1_000_000;
 
 /// The result would be longer than the given limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -41,26 +41,7 @@ pub struct TooLong;
 /// # Errors
 /// [`TooLong`].
 pub fn print(format: &[u8], arguments: &[Argument<'_>], limit: usize) -> Result<Vec<u8>, TooLong> {
-    let mut printer = Printer {
-        format,
-        at: 0,
-        arguments,
-        next: 0,
-        reordered: false,
-        out: Vec::new(),
-        limit,
-    };
-    while printer.at < format.len() {
-        printer.directive();
-        if printer.out.len() > limit {
-            return Err(TooLong);
-        }
-    }
-    printer.extra();
-    if printer.out.len() > limit {
-        return Err(TooLong);
-    }
-    Ok(printer.out)
+    Printer::new(format, arguments, limit).run()
 }
 
 #[derive(Debug, Clone, Default)]
@@ -72,175 +53,10 @@ struct Spec {
     zero: bool,
     width: Option<usize>,
     precision: Option<usize>,
+    /// `#` under the verb `v`: as Go's source would write it.
+    source: bool,
     /// Where printing the elements of a list or object stops.
     limit: usize,
-}
-
-struct Printer<'a> {
-    format: &'a [u8],
-    at: usize,
-    arguments: &'a [Argument<'a>],
-    next: usize,
-    reordered: bool,
-    out: Vec<u8>,
-    limit: usize,
-}
-
-impl Printer<'_> {
-    fn peek(&self) -> Option<u8> {
-        self.format.get(self.at).copied()
-    }
-
-    /// Copies text up to the next `%` and prints the directive there.
-    fn directive(&mut self) {
-        let rest = &self.format[self.at..];
-        let text = rest.iter().position(|b| *b == b'%').unwrap_or(rest.len());
-        self.out.extend_from_slice(&rest[..text]);
-        self.at += text;
-        if self.peek().is_none() {
-            return;
-        }
-        self.at += 1;
-        let mut spec = self.flags();
-        let mut good_index = self.index();
-        self.width(&mut spec);
-        good_index &= self.index_after_width();
-        self.precision(&mut spec);
-        good_index &= self.index_after_width();
-        let Some((verb, length)) = decode(&self.format[self.at..]) else {
-            self.out.extend_from_slice(b"%!(NOVERB)");
-            return;
-        };
-        self.at += length;
-        if verb == '%' {
-            self.out.push(b'%');
-        } else if !good_index {
-            self.complain(verb, "BADINDEX");
-        } else if let Some(argument) = self.arguments.get(self.next) {
-            self.next += 1;
-            argument.print(&mut self.out, &spec, verb);
-        } else {
-            self.complain(verb, "MISSING");
-        }
-    }
-
-    fn complain(&mut self, verb: char, what: &str) {
-        self.out
-            .extend_from_slice(format!("%!{verb}({what})").as_bytes());
-    }
-
-    fn flags(&mut self) -> Spec {
-        let mut spec = Spec {
-            limit: self.limit,
-            ..Spec::default()
-        };
-        while let Some(flag) = self.peek() {
-            match flag {
-                b'+' => spec.plus = true,
-                b'-' => spec.minus = true,
-                b'#' => spec.sharp = true,
-                b' ' => spec.space = true,
-                b'0' => spec.zero = true,
-                _ => break,
-            }
-            self.at += 1;
-        }
-        spec.zero &= !spec.minus;
-        spec
-    }
-
-    /// Reads `[n]`, which names the next argument; false where it is wrong.
-    fn index(&mut self) -> bool {
-        if self.peek() != Some(b'[') {
-            return true;
-        }
-        self.reordered = true;
-        let rest = &self.format[self.at + 1..];
-        let Some(end) = rest.iter().position(|b| *b == b']') else {
-            self.at += 1;
-            return false;
-        };
-        self.at += end + 2;
-        let number = std::str::from_utf8(&rest[..end])
-            .ok()
-            .and_then(|n| n.parse::<usize>().ok());
-        match number {
-            Some(n) if n >= 1 && n <= self.arguments.len() => {
-                self.next = n - 1;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn index_after_width(&mut self) -> bool {
-        self.index()
-    }
-
-    fn number(&mut self) -> Option<usize> {
-        let start = self.at;
-        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
-            self.at += 1;
-        }
-        let digits = std::str::from_utf8(&self.format[start..self.at]).unwrap_or_default();
-        digits.parse().ok().filter(|n| *n <= MAX_NUMBER)
-    }
-
-    fn width(&mut self, spec: &mut Spec) {
-        if self.peek() == Some(b'*') {
-            self.at += 1;
-            match self.int_argument() {
-                Some(width) => {
-                    spec.minus |= width < 0;
-                    spec.zero &= !spec.minus;
-                    spec.width = Some(usize::try_from(width.unsigned_abs()).unwrap_or(0));
-                }
-                None => self.out.extend_from_slice(b"%!(BADWIDTH)"),
-            }
-        } else {
-            spec.width = self.number();
-        }
-    }
-
-    fn precision(&mut self, spec: &mut Spec) {
-        if self.peek() != Some(b'.') {
-            return;
-        }
-        self.at += 1;
-        if self.peek() == Some(b'*') {
-            self.at += 1;
-            match self.int_argument() {
-                Some(precision) => spec.precision = usize::try_from(precision).ok(),
-                None => self.out.extend_from_slice(b"%!(BADPREC)"),
-            }
-        } else {
-            spec.precision = Some(self.number().unwrap_or(0));
-        }
-    }
-
-    fn int_argument(&mut self) -> Option<i64> {
-        let argument = self.arguments.get(self.next);
-        self.next += usize::from(argument.is_some());
-        let limit = MAX_NUMBER as i64;
-        match argument {
-            Some(Argument::Int(value, _)) if (-limit..=limit).contains(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    fn extra(&mut self) {
-        if self.reordered || self.next >= self.arguments.len() {
-            return;
-        }
-        self.out.extend_from_slice(b"%!(EXTRA ");
-        for (position, argument) in self.arguments[self.next..].iter().enumerate() {
-            if position > 0 {
-                self.out.extend_from_slice(b", ");
-            }
-            argument.print_with_type(&mut self.out, &Spec::default());
-        }
-        self.out.push(b')');
-    }
 }
 
 /// The first character and its length; a byte that is not UTF-8 is U+FFFD.
@@ -257,11 +73,12 @@ impl Argument<'_> {
         match self {
             Self::Nil => "<nil>",
             Self::Bool(_) => "bool",
-            Self::Int(_, name) | Self::Other(name, _) => name,
+            Self::Int(_, name)
+            | Self::Other(name, _)
+            | Self::List(name, _)
+            | Self::Map(name, _) => name,
             Self::Float(_) => "float64",
             Self::Text(_) => "string",
-            Self::List(_) => "[]interface {}",
-            Self::Map(_) => "map[string]interface {}",
         }
     }
 
@@ -285,38 +102,30 @@ impl Argument<'_> {
         }
         let done = match self {
             Self::Nil if verb == 'v' => {
-                text(out, spec, b"<nil>");
+                pad(out, spec, b"<nil>");
                 true
             }
             Self::Nil => false,
             Self::Bool(value) => {
                 let known = matches!(verb, 'v' | 't');
                 if known {
-                    text(out, spec, value.to_string().as_bytes());
+                    pad(out, spec, value.to_string().as_bytes());
                 }
                 known
             }
             Self::Int(value, _) => print_int(out, spec, verb, *value),
             Self::Float(value) => print_float(out, spec, verb, *value),
             Self::Text(value) => print_text(out, spec, verb, value),
-            Self::List(items) => {
-                out.push(b'[');
-                for (place, item) in items.iter().enumerate() {
-                    out.extend_from_slice(if place > 0 { b" " } else { b"" });
-                    item.print_inside(out, spec, verb);
-                }
-                out.push(b']');
+            // That verb is for errors; of a container it is wrong as a whole.
+            Self::List(..) | Self::Map(..) if verb == 'w' => false,
+            Self::List(name, items) => {
+                let items = items.iter().map(|item| (None, item));
+                print_parts(out, spec, verb, (name, "["), items);
                 true
             }
-            Self::Map(members) => {
-                out.extend_from_slice(b"map[");
-                for (place, (key, value)) in members.iter().enumerate() {
-                    out.extend_from_slice(if place > 0 { b" " } else { b"" });
-                    key.print_inside(out, spec, verb);
-                    out.push(b':');
-                    value.print_inside(out, spec, verb);
-                }
-                out.push(b']');
+            Self::Map(name, members) => {
+                let members = members.iter().map(|(key, value)| (Some(key), value));
+                print_parts(out, spec, verb, (name, "map["), members);
                 true
             }
             Self::Other(_, value) => {
@@ -327,17 +136,43 @@ impl Argument<'_> {
             self.bad_verb(out, spec, verb);
         }
     }
-}
 
-impl Argument<'_> {
     /// Prints an element: whatever the verb, nothing is `<nil>` there.
     fn print_inside(&self, out: &mut Vec<u8>, spec: &Spec, verb: char) {
         match self {
+            Self::Nil if spec.source => out.extend_from_slice(b"interface {}(nil)"),
             Self::Nil => out.extend_from_slice(b"<nil>"),
             _ if out.len() > spec.limit => {}
             element => element.print(out, spec, verb),
         }
     }
+}
+
+/// Prints the parts of a list or object: `[1 2]`, or as source `[]int{1, 2}`.
+fn print_parts<'p, 'a: 'p>(
+    out: &mut Vec<u8>,
+    spec: &Spec,
+    verb: char,
+    (name, open): (&str, &str),
+    parts: impl Iterator<Item = (Option<&'p Argument<'a>>, &'p Argument<'a>)>,
+) {
+    let (start, between, end) = if spec.source {
+        (format!("{name}{{"), ", ", b'}')
+    } else {
+        (open.to_owned(), " ", b']')
+    };
+    out.extend_from_slice(start.as_bytes());
+    for (place, (key, part)) in parts.enumerate() {
+        if place > 0 {
+            out.extend_from_slice(between.as_bytes());
+        }
+        if let Some(key) = key {
+            key.print_inside(out, spec, verb);
+            out.push(b':');
+        }
+        part.print_inside(out, spec, verb);
+    }
+    out.push(end);
 }
 
 fn char_count(text: &[u8]) -> usize {
@@ -379,13 +214,14 @@ fn truncated<'t>(spec: &Spec, text: &'t [u8]) -> &'t [u8] {
 
 fn print_text(out: &mut Vec<u8>, spec: &Spec, verb: char, value: &[u8]) -> bool {
     match verb {
-        'v' if spec.sharp => pad(out, spec, quote(value).as_bytes()),
+        'v' if spec.source => pad(out, spec, quote(value).as_bytes()),
         'v' | 's' => text(out, spec, value),
         'q' => {
             let cut = truncated(spec, value);
-            let raw = spec.sharp && !cut.iter().any(|b| *b < b' ' || *b == b'`' || *b == 0x7f);
-            let quoted = if raw {
+            let quoted = if spec.sharp && can_be_raw(cut) {
                 [b"`", cut, b"`"].concat()
+            } else if spec.plus {
+                ascii(&quote(cut)).into_bytes()
             } else {
                 quote(cut).into_bytes()
             };
@@ -395,6 +231,28 @@ fn print_text(out: &mut Vec<u8>, spec: &Spec, verb: char, value: &[u8]) -> bool 
         _ => return false,
     }
     true
+}
+
+/// Whether a text can stand between backquotes as it is.
+fn can_be_raw(text: &[u8]) -> bool {
+    const BYTE_ORDER_MARK: char = '\u{FEFF}';
+    std::str::from_utf8(text).is_ok_and(|text| {
+        text.chars()
+            .all(|c| c == '\t' || (c >= ' ' && !matches!(c, '`' | '\x7f') && c != BYTE_ORDER_MARK))
+    })
+}
+
+/// A quoted text with what is not ASCII escaped.
+fn ascii(quoted: &str) -> String {
+    let mut out = String::with_capacity(quoted.len());
+    for c in quoted.chars() {
+        match u32::from(c) {
+            0..0x80 => out.push(c),
+            code @ 0x80..0x1_0000 => out.push_str(&format!("\\u{code:04x}")),
+            code => out.push_str(&format!("\\U{code:08x}")),
+        }
+    }
+    out
 }
 
 fn hexadecimal(spec: &Spec, verb: char, value: &[u8]) -> Vec<u8> {

@@ -1,15 +1,14 @@
 //! Numbers under every verb that takes them.
 
-use super::{Spec, pad};
-use crate::sensor::number::{format_general, quote};
+use super::{Spec, ascii, pad, powers};
+use crate::sensor::number::{format_general, is_printable, quote};
 
 pub(super) fn print_int(out: &mut Vec<u8>, spec: &Spec, verb: char, value: i64) -> bool {
     let size = value.unsigned_abs();
     let (prefix, digits) = match verb {
         'd' | 'v' => ("", size.to_string()),
         'b' => ("0b", format!("{size:b}")),
-        'o' => ("0", format!("{size:o}")),
-        'O' => ("0o", format!("{size:o}")),
+        'o' | 'O' => ("", format!("{size:o}")),
         'x' => ("0x", format!("{size:x}")),
         'X' => ("0X", format!("{size:X}")),
         'c' => {
@@ -17,7 +16,9 @@ pub(super) fn print_int(out: &mut Vec<u8>, spec: &Spec, verb: char, value: i64) 
             return true;
         }
         'q' => {
-            pad(out, spec, quoted_rune(rune(value)).as_bytes());
+            let quoted = quoted_rune(rune(value));
+            let quoted = if spec.plus { ascii(&quoted) } else { quoted };
+            pad(out, spec, quoted.as_bytes());
             return true;
         }
         'U' => {
@@ -27,17 +28,18 @@ pub(super) fn print_int(out: &mut Vec<u8>, spec: &Spec, verb: char, value: i64) 
                     zero: false,
                     ..spec.clone()
                 },
-                format!("U+{value:04X}").as_bytes(),
+                code_point(spec, value).as_bytes(),
             );
             return true;
         }
         _ => return false,
     };
-    let prefix = if verb == 'O' || (spec.sharp && verb != 'v') {
-        prefix
-    } else {
-        ""
+    let prefix = match verb {
+        'O' => "0o",
+        _ if spec.sharp => prefix,
+        _ => "",
     };
+    let digits = octal(spec, verb, value < 0, digits);
     let number = with_sign(spec, value < 0, prefix, &digits);
     pad(
         out,
@@ -50,24 +52,52 @@ pub(super) fn print_int(out: &mut Vec<u8>, spec: &Spec, verb: char, value: i64) 
     true
 }
 
+/// Octal digits with the zero that `#` puts before them.
+fn octal(spec: &Spec, verb: char, negative: bool, digits: String) -> String {
+    let zeros = leading_zeros(spec, negative, &digits);
+    if spec.sharp && matches!(verb, 'o' | 'O') && !digits.starts_with('0') && zeros == 0 {
+        format!("0{digits}")
+    } else {
+        digits
+    }
+}
+
+/// `U+0041`, with `#` the character as well.
+fn code_point(spec: &Spec, value: i64) -> String {
+    let least = spec.precision.unwrap_or(4).max(4);
+    let mut text = format!("U+{value:0least$X}");
+    let shown = u32::try_from(value).ok().and_then(char::from_u32);
+    if let Some(c) = shown.filter(|c| spec.sharp && is_printable(*c)) {
+        text.push_str(&format!(" '{c}'"));
+    }
+    text
+}
+
 /// Puts sign, prefix and leading zeros before the digits, as precision or zero padding ask for.
 fn with_sign(spec: &Spec, negative: bool, prefix: &str, digits: &str) -> String {
     if spec.precision == Some(0) && digits == "0" {
         return String::new();
     }
-    let sign = match (negative, spec.plus, spec.space) {
+    let zeros = "0".repeat(leading_zeros(spec, negative, digits));
+    format!("{}{prefix}{zeros}{digits}", sign(spec, negative))
+}
+
+fn sign(spec: &Spec, negative: bool) -> &'static str {
+    match (negative, spec.plus, spec.space) {
         (true, ..) => "-",
         (_, true, _) => "+",
         (_, _, true) => " ",
         _ => "",
-    };
+    }
+}
+
+fn leading_zeros(spec: &Spec, negative: bool, digits: &str) -> usize {
     let least = match (spec.precision, spec.width) {
         (Some(precision), _) => precision,
-        (None, Some(width)) if spec.zero => width.saturating_sub(sign.len()),
+        (None, Some(width)) if spec.zero => width.saturating_sub(sign(spec, negative).len()),
         _ => 0,
     };
-    let zeros = "0".repeat(least.saturating_sub(digits.len()));
-    format!("{sign}{prefix}{zeros}{digits}")
+    least.saturating_sub(digits.len())
 }
 
 fn rune(value: i64) -> char {
@@ -95,10 +125,17 @@ pub(super) fn print_float(out: &mut Vec<u8>, spec: &Spec, verb: char, value: f64
         ('v' | 'g' | 'G', Some(precision)) => general(size, precision.max(1)),
         ('e' | 'E', precision) => scientific(size, precision.unwrap_or(6)),
         ('f' | 'F', precision) => format!("{size:.*}", precision.unwrap_or(6)),
+        ('b', _) => powers::binary(size),
+        ('x' | 'X', precision) => powers::hexadecimal(size, precision),
         _ => return false,
     };
-    let digits = if matches!(verb, 'E' | 'G') {
+    let digits = if matches!(verb, 'E' | 'G' | 'X') {
         digits.to_uppercase()
+    } else {
+        digits
+    };
+    let digits = if spec.sharp && verb != 'b' {
+        pointed(&digits, verb, spec.precision)
     } else {
         digits
     };
@@ -120,6 +157,31 @@ pub(super) fn print_float(out: &mut Vec<u8>, spec: &Spec, verb: char, value: f64
         signed.as_bytes(),
     );
     true
+}
+
+/// What `#` asks for: a decimal point always, and the zeros that `g` leaves out.
+fn pointed(digits: &str, verb: char, precision: Option<usize>) -> String {
+    let hexadecimal = matches!(verb, 'x' | 'X');
+    let exponent = digits.find(|c: char| match c {
+        'p' | 'P' => true,
+        'e' | 'E' => !hexadecimal,
+        _ => false,
+    });
+    let (mantissa, tail) = digits.split_at(exponent.unwrap_or(digits.len()));
+    let wanted = match verb {
+        'v' | 'g' | 'G' | 'x' => precision.unwrap_or(6),
+        _ => 0,
+    };
+    let shown = mantissa.chars().filter(|c| *c != '.');
+    let mut significant = shown.skip_while(|c| *c == '0').count();
+    let mut out = mantissa.to_owned();
+    if !mantissa.contains('.') {
+        // A zero alone is a digit, too.
+        significant += usize::from(mantissa == "0");
+        out.push('.');
+    }
+    out.push_str(&"0".repeat(wanted.saturating_sub(significant)));
+    out + tail
 }
 
 fn not_finite(out: &mut Vec<u8>, spec: &Spec, value: f64) {

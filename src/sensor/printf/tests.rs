@@ -119,9 +119,40 @@ fn wrong_verbs_are_told_in_the_text() {
 }
 
 #[test]
+fn containers_print_their_parts() {
+    let list = || {
+        Argument::List(
+            "[]interface {}",
+            vec![Argument::Float(1.0), Argument::Nil, string("a")],
+        )
+    };
+    let map = || {
+        Argument::Map(
+            "map[string]interface {}",
+            vec![(string("k"), Argument::Float(2.0))],
+        )
+    };
+    assert_eq!(show("%v %+v", &[list(), map()]), "[1 <nil> a] map[k:2]");
+    assert_eq!(
+        show("%#v %#v", &[list(), map()]),
+        r#"[]interface {}{1, interface {}(nil), "a"} map[string]interface {}{"k":2}"#
+    );
+    assert_eq!(
+        show("%w", &[map()]),
+        "%!w(map[string]interface {}=map[k:2])"
+    );
+    assert_eq!(
+        show("", &[list(), map()]),
+        "%!(EXTRA []interface {}=[1 <nil> a], map[string]interface {}=map[k:2])"
+    );
+    let limit = print(b"", &[list()], 4);
+    assert_eq!(limit, Err(TooLong));
+}
+
+#[test]
 fn long_results_are_refused() {
     assert_eq!(print(b"%1000000d", &[int(1)], 1000), Err(TooLong));
-    assert_eq!(print(b"%9999999999d", &[int(1)], 1000), Ok(b"1".to_vec()));
+    assert_eq!(show("%9999999999d", &[int(1)]), "%!(NOVERB)%!(EXTRA int=1)");
 }
 
 proptest! {

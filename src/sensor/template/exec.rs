@@ -291,6 +291,9 @@ impl<'t> Exec<'t> {
             OperandKind::Bool(value) => Ok(Value::Bool(*value)),
             OperandKind::Int(value, _) => Ok(Value::Int(*value)),
             OperandKind::Float(value, _) => Ok(Value::Float(*value)),
+            OperandKind::TooLarge(text) => {
+                self.error(operand.at, operand, &format!("{text} overflows int"))
+            }
             OperandKind::Text(value, _) => Ok(Value::text(value)),
             OperandKind::Field(fields) => self.fields(dot.clone(), fields, operand),
             OperandKind::Variable(name, fields) => {

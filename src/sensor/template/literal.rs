@@ -4,19 +4,27 @@ use super::tree::OperandKind;
 use crate::sensor::number::parse_float;
 
 /// Reads a number: whole unless its text has a point or an exponent.
-pub(super) fn number(text: &str) -> Option<OperandKind> {
-    let float = || {
-        parse_float(text.as_bytes())
-            .ok()
-            .map(|value| OperandKind::Float(value, text.to_string()))
-    };
-    match integer(text) {
-        Some(value) => Some(OperandKind::Int(value, text.to_string())),
-        None => float(),
+///
+/// # Errors
+/// What is wrong with it, in Go's words.
+pub(super) fn number(text: &str) -> Result<OperandKind, &'static str> {
+    if let Some(value) = integer(text) {
+        return Ok(match i64::try_from(value) {
+            Ok(value) => OperandKind::Int(value, text.to_string()),
+            Err(_) if u64::try_from(value).is_ok() => OperandKind::TooLarge(text.to_string()),
+            Err(_) => return Err("integer overflow"),
+        });
+    }
+    let value = parse_float(text.as_bytes()).map_err(|_| "bad number syntax")?;
+    if text.contains(['.', 'e', 'E', 'p', 'P']) {
+        Ok(OperandKind::Float(value, text.to_string()))
+    } else {
+        // It looks like a whole number and is none that fits.
+        Err("integer overflow")
     }
 }
 
-fn integer(text: &str) -> Option<i64> {
+fn integer(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -35,7 +43,7 @@ fn integer(text: &str) -> Option<i64> {
         return None;
     }
     let size = i128::from_str_radix(&digits.replace('_', ""), radix).ok()?;
-    i64::try_from(if negative { -size } else { size }).ok()
+    Some(if negative { -size } else { size })
 }
 
 /// Takes quotes and escapes off a text or character constant.

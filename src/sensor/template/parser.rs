@@ -35,10 +35,18 @@ pub(super) fn parse(source: &str) -> Result<Parsed, TemplateError> {
         let text = format!("unexpected {{{{{}}}}}", end.text);
         return Err(TemplateError::parse(source, end.at, &text));
     }
+    let root = parser.under_its_name(root)?;
     Ok(Parsed {
         root,
         defined: parser.defined,
     })
+}
+
+/// Whether nothing would be printed of a template but blanks: another one may have its name then.
+fn is_blank(nodes: &[Node]) -> bool {
+    nodes
+        .iter()
+        .all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
 }
 
 struct Parser<'t> {
@@ -262,8 +270,29 @@ impl Parser<'_> {
             None => return Err(self.error("unexpected EOF")),
         }
         (self.variables, self.loops) = (variables, loops);
-        self.defined.insert(name.to_string(), nodes);
+        match self.defined.get(name) {
+            Some(before) if !is_blank(before) && is_blank(&nodes) => {}
+            Some(before) if !is_blank(before) => return Err(self.defined_twice(name)),
+            _ => {
+                self.defined.insert(name.to_string(), nodes);
+            }
+        }
         Ok(())
+    }
+
+    /// The template itself, or the one that it defines under its own name where it is blank.
+    fn under_its_name(&mut self, root: Vec<Node>) -> Result<Vec<Node>, TemplateError> {
+        match self.defined.get(super::NAME) {
+            Some(own) if !is_blank(own) && is_blank(&root) => Ok(own.clone()),
+            Some(own) if !is_blank(own) => Err(self.defined_twice(super::NAME)),
+            _ => Ok(root),
+        }
+    }
+
+    fn defined_twice(&self, name: &str) -> TemplateError {
+        self.error(&format!(
+            "template: multiple definition of template {name:?}"
+        ))
     }
 
     fn pipe(&mut self, context: &str, end: Kind) -> Result<Pipe, TemplateError> {
@@ -405,6 +434,7 @@ impl Parser<'_> {
             | OperandKind::Text(..)
             | OperandKind::Int(..)
             | OperandKind::Float(..)
+            | OperandKind::TooLarge(..)
             | OperandKind::Nil
             | OperandKind::Dot => {
                 return Err(self.error(&format!("unexpected . after term {:?}", item.text)));
@@ -421,8 +451,9 @@ impl Parser<'_> {
             Kind::Nil => OperandKind::Nil,
             Kind::Bool => OperandKind::Bool(text == "true"),
             Kind::Field => OperandKind::Field(vec![text[1..].to_string()]),
-            Kind::Number => literal::number(&text)
-                .ok_or_else(|| self.error(&format!("bad number syntax: {text:?}")))?,
+            Kind::Number => {
+                literal::number(&text).map_err(|wrong| self.error(&format!("{wrong}: {text:?}")))?
+            }
             Kind::Char => {
                 match literal::unquote(&text).filter(|value| value.chars().count() == 1) {
                     Some(value) => OperandKind::Int(

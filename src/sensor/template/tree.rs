@@ -57,6 +57,8 @@ pub(super) enum OperandKind {
     Bool(bool),
     Int(i64, String),
     Float(f64, String),
+    /// A whole number that only 64 bits without a sign hold.
+    TooLarge(String),
     /// The value, and the text as it stands in the template.
     Text(String, String),
     Field(Vec<String>),
@@ -78,6 +80,7 @@ impl fmt::Display for Operand {
             OperandKind::Bool(value) => write!(f, "{value}"),
             OperandKind::Int(_, text)
             | OperandKind::Float(_, text)
+            | OperandKind::TooLarge(text)
             | OperandKind::Text(_, text) => f.write_str(text),
             OperandKind::Field(fields) => write_fields(f, fields),
             OperandKind::Variable(name, fields) => {

@@ -302,8 +302,12 @@ impl Value {
             Self::Int64(value) => Argument::Int(*value, "int64"),
             Self::Float(value) => Argument::Float(*value),
             Self::Text(text) => Argument::Text(text.as_bytes().into()),
-            Self::List(list) => Argument::List(list.items.iter().map(Self::argument).collect()),
+            Self::List(list) => Argument::List(
+                list.parts.list_name(),
+                list.items.iter().map(Self::argument).collect(),
+            ),
             Self::Map(map) => Argument::Map(
+                self.type_name(),
                 map.members
                     .iter()
                     .map(|(key, value)| (Argument::Text(key.as_bytes().into()), value.argument()))

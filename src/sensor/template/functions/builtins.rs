@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Answer, Arguments, Context, Function, new_list_of, new_text};
+use crate::sensor::number::is_printable;
 use crate::sensor::printf::{self, Argument};
 use crate::sensor::template::limits::MAX_TEXT;
 use crate::sensor::template::value::{List, Value};
@@ -158,7 +159,8 @@ fn js(text: &str) -> String {
             '"' => out.push_str("\\\""),
             '<' | '>' | '&' | '=' => out.push_str(&format!("\\u{:04X}", u32::from(c))),
             c if c < ' ' => out.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => out.push(c),
+            c if c.is_ascii() || is_printable(c) => out.push(c),
+            c => out.push_str(&format!("\\u{:04X}", u32::from(c))),
         }
     }
     out
@@ -188,6 +190,9 @@ fn incompatible<T>(a: &Value, b: &Value) -> Result<T, String> {
 
 fn basic_equal(a: &Value, b: &Value) -> Result<bool, String> {
     match (a, b) {
+        // What is there is not nil, whatever it is.
+        (Value::List(_) | Value::Map(_), Value::Nil)
+        | (Value::Nil, Value::List(_) | Value::Map(_)) => Ok(false),
         (Value::List(_) | Value::Map(_), _) => Err(format!(
             "non-comparable type {}: {}",
             a.display(),
