@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::exit::{Exit, Failure};
+use super::output::{self, note};
 use crate::lint::rule;
 use crate::lint::{Input, Options, Report, fix, lint, render};
 
@@ -112,9 +113,9 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
     });
     if matches!(args.format, Format::Sarif | Format::Github) {
         for one in &report.not_read {
-            eprintln!("{}: not read: {}", one.file, one.why);
+            note!("{}: not read: {}", one.file, one.why);
         }
-        eprintln!("{}", render::summary(&report));
+        note!("{}", render::summary(&report));
     }
     Ok(ended(&report))
 }
@@ -128,8 +129,7 @@ fn ended(report: &Report) -> Exit {
 }
 
 fn print(text: &str) {
-    // A reader that closes the pipe has seen enough.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    output::raw(text.as_bytes());
 }
 
 fn unknown_rule(id: &str) -> Failure {
@@ -180,7 +180,7 @@ impl Found {
                 1 => String::new(),
                 all => format!(" and {} more", all - 1),
             };
-            eprintln!(
+            note!(
                 "{}{more}: {what}; name them with -f to check them",
                 first.display()
             );
@@ -309,10 +309,10 @@ fn mend(
             print(&text);
         } else if applied > 0 {
             replace(Path::new(&input.name), &text)?;
-            eprintln!("{}: {applied} fixed", input.name);
+            note!("{}: {applied} fixed", input.name);
         }
         if let Some(why) = left_alone {
-            eprintln!(
+            note!(
                 "{}: {} left alone: {why}; mend by hand what is still found",
                 input.name,
                 if applied > 0 { "the rest is" } else { "it is" }

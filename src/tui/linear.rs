@@ -17,11 +17,12 @@ use super::look::{Answer, Looker};
 use super::manifest::{self, Texts};
 use super::screen::{End, ScreenError};
 use super::theme::Theme;
+use super::vetting::vet;
 use super::{editor, keys, markdown, preview, view};
 use crate::cluster::Cluster;
 use crate::evidence::{CellState, Layer};
 use crate::runner::driver::Driver;
-use crate::session::{Message, StagePhase, State};
+use crate::session::{Message, SessionView, StagePhase, State};
 
 /// Where there is no terminal: wide enough that no sentence is broken for its own sake.
 const WIDTH: u16 = 2000;
@@ -141,7 +142,7 @@ impl Linear<'_> {
         loop {
             self.changes();
             if self.gone {
-                return Ok(End::Signalled);
+                return Ok(End::Quit);
             }
             let working = matches!(self.driver.state().phase(), StagePhase::Working { .. });
             if !working && !waiting.is_empty() {
@@ -156,8 +157,8 @@ impl Linear<'_> {
             }
             tokio::select! {
                 biased;
-                _ = terminate.recv() => return Ok(End::Signalled),
-                _ = hang_up.recv() => return Ok(End::Signalled),
+                _ = terminate.recv() => return Ok(End::Terminated),
+                _ = hang_up.recv() => return Ok(End::Interrupted),
                 _ = interrupt.recv() => return Ok(End::Quit),
                 line = typed.recv(), if open => match line {
                     Some(line) if working && !at_once(&line) => waiting.push(line),
@@ -333,6 +334,14 @@ impl Linear<'_> {
             None => {}
             Some(Command::Quit) => return Ok(true),
             Some(Command::Tell(message)) => {
+                let state = self.driver.state();
+                match vet(state, &message, &self.looker.dir, &self.looker.cluster) {
+                    Ok(notes) => notes.iter().for_each(|note| self.say(note)),
+                    Err(why) => {
+                        self.say(&why);
+                        return Ok(false);
+                    }
+                }
                 self.driver.tell(message.clone())?;
                 self.app.follow_up(&message, self.driver.state());
                 if matches!(message, Message::Reveal { .. }) && self.driver.state().revealed() {
@@ -516,6 +525,10 @@ impl Linear<'_> {
     }
 
     fn preview(&mut self, file: &str) {
+        if let Err(error) = SessionView::copies(&self.looker.dir).read(file) {
+            self.say(&error.to_string());
+            return;
+        }
         let text = self
             .driver
             .copy_text(file)

@@ -24,5 +24,6 @@ pub mod screen;
 pub mod search;
 pub mod terminal;
 pub mod theme;
+pub mod vetting;
 pub mod view;
 pub mod viewer;

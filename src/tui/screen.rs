@@ -17,11 +17,12 @@ use super::look::{Answer, Look, Looker};
 use super::manifest::{self, Texts};
 use super::terminal::{Events, Surface, TerminalGuard};
 use super::theme::Theme;
+use super::vetting::vet;
 use super::{editor, preview};
 use crate::cluster::{Cluster, LogFollower, LogLine};
 use crate::runner::driver::{Driver, DriverError};
 use crate::runner::fault;
-use crate::session::Message;
+use crate::session::{Message, SessionView};
 
 /// Between two frames.
 pub(super) const FRAME: Duration = Duration::from_millis(33);
@@ -49,8 +50,10 @@ pub enum ScreenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Quit,
-    /// SIGTERM or SIGHUP, or the terminal went away.
-    Signalled,
+    /// SIGHUP, or the terminal went away.
+    Interrupted,
+    /// SIGTERM.
+    Terminated,
 }
 
 /// Runs the screen until it is left.
@@ -165,8 +168,8 @@ impl<'a, S: Surface> Screen<'a, S> {
             let searching = self.app.searching.is_some();
             let ended = tokio::select! {
                 biased;
-                _ = terminate.recv() => Some(End::Signalled),
-                _ = hang_up.recv() => Some(End::Signalled),
+                _ = terminate.recv() => Some(End::Terminated),
+                _ = hang_up.recv() => Some(End::Interrupted),
                 _ = go_on.recv() => {
                     // Somebody stopped the process without a word; the shell has had the terminal meanwhile.
                     self.take_back()?;
@@ -175,7 +178,7 @@ impl<'a, S: Surface> Screen<'a, S> {
                 event = next_event(&mut self.events) => match event {
                     Some(Ok(event)) => self.event(event).await?,
                     // The terminal has gone away.
-                    Some(Err(_)) | None => Some(End::Signalled),
+                    Some(Err(_)) | None => Some(End::Interrupted),
                 },
                 () = tokio::time::sleep_until(self.deadline), if self.dirty => self.draw(),
                 message = self.driver.next() => {
@@ -228,7 +231,7 @@ impl<'a, S: Surface> Screen<'a, S> {
         }
         let state = self.driver.state();
         let Ok(size) = self.surface.size() else {
-            return Some(End::Signalled);
+            return Some(End::Interrupted);
         };
         self.app.prepare(state, size.width, size.height);
         self.dirty = false;
@@ -236,7 +239,7 @@ impl<'a, S: Surface> Screen<'a, S> {
         self.surface
             .draw(state, &self.app)
             .is_err()
-            .then_some(End::Signalled)
+            .then_some(End::Interrupted)
     }
 
     fn read_ledger_again(&mut self) {
@@ -319,6 +322,16 @@ impl<'a, S: Surface> Screen<'a, S> {
         match command {
             Command::Quit => return Ok(Some(End::Quit)),
             Command::Tell(message) => {
+                let state = self.driver.state();
+                match vet(state, &message, &self.looker.dir, &self.looker.cluster) {
+                    Ok(notes) => {
+                        self.app.flash = notes.into_iter().next().or(self.app.flash.take())
+                    }
+                    Err(why) => {
+                        self.app.flash = Some(why);
+                        return Ok(None);
+                    }
+                }
                 self.driver.tell(message.clone())?;
                 self.app.follow_up(&message, self.driver.state());
                 self.state_changed();
@@ -384,8 +397,8 @@ impl<'a, S: Surface> Screen<'a, S> {
         self.surface.lend();
         let edited = tokio::select! {
             edited = editor::edit(&words, &path, line) => edited,
-            _ = terminate.recv() => return Ok(Some(End::Signalled)),
-            _ = hang_up.recv() => return Ok(Some(End::Signalled)),
+            _ = terminate.recv() => return Ok(Some(End::Terminated)),
+            _ = hang_up.recv() => return Ok(Some(End::Interrupted)),
         };
         self.take_back()?;
         self.events = Some(self.surface.events());
@@ -436,6 +449,10 @@ impl<'a, S: Surface> Screen<'a, S> {
     }
 
     fn preview(&mut self, file: &str) {
+        if let Err(error) = SessionView::copies(&self.looker.dir).read(file) {
+            self.app.flash = Some(error.to_string());
+            return;
+        }
         let text = self
             .driver
             .copy_text(file)

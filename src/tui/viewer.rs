@@ -81,18 +81,18 @@ impl<'a, S: Surface> Viewer<'a, S> {
         loop {
             tokio::select! {
                 biased;
-                _ = terminate.recv() => return Ok(End::Signalled),
-                _ = hang_up.recv() => return Ok(End::Signalled),
+                _ = terminate.recv() => return Ok(End::Terminated),
+                _ = hang_up.recv() => return Ok(End::Interrupted),
                 _ = go_on.recv() => self.take_back()?,
                 event = next_event(&mut self.events) => match event {
                     Some(Ok(event)) => if self.event(event).await? {
                         return Ok(End::Quit);
                     },
-                    Some(Err(_)) | None => return Ok(End::Signalled),
+                    Some(Err(_)) | None => return Ok(End::Interrupted),
                 },
                 () = tokio::time::sleep_until(self.deadline), if self.dirty => {
                     if !self.draw() {
-                        return Ok(End::Signalled);
+                        return Ok(End::Interrupted);
                     }
                 }
             }
