@@ -10,11 +10,15 @@ use unicode_width::UnicodeWidthStr;
 use super::heading;
 use crate::evidence::{Layer, Row};
 use crate::tui::app::{App, Area};
-use crate::tui::markdown::cut;
+use crate::tui::markdown::{counted, shortened};
 use crate::tui::theme::Theme;
 
-/// The narrowest that the widest column gets.
+/// The narrowest that a column gets.
 const LEAST_COLUMN: usize = 6;
+/// While names have more than this, they give way to what is left of the cells.
+const NAME: usize = 16;
+/// The cells give way first, until they are as narrow as this.
+const CELL: usize = 9;
 
 /// Draws the rows; the selected cell is reversed.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -49,7 +53,8 @@ fn cell_text(row: &Row, layer: Layer, theme: Theme) -> String {
     }
 }
 
-/// Width of the name and of each layer: what is needed, and cut from the widest where there is too little room.
+/// Width of the name and of each layer: what is needed, and less where there is too little room. What a cell has no room for
+/// stands below the text and in its facts; a name tells its row from the others.
 #[must_use]
 pub fn widths(rows: &[Row], names: &[String], theme: Theme, room: usize) -> Vec<usize> {
     let longest =
@@ -62,20 +67,27 @@ pub fn widths(rows: &[Row], names: &[String], theme: Theme, room: usize) -> Vec<
                 .max(layer.name().len()),
         );
     }
-    while widths.iter().sum::<usize>() + 2 * (widths.len() - 1) > room {
-        let Some(widest) = widths.iter_mut().max() else {
-            break;
-        };
-        if *widest <= LEAST_COLUMN {
-            break;
+    let gaps = 2 * (widths.len() - 1);
+    for (cells, least) in [
+        (true, CELL),
+        (false, NAME),
+        (true, LEAST_COLUMN),
+        (false, LEAST_COLUMN),
+    ] {
+        while widths.iter().sum::<usize>() + gaps > room {
+            let (names, layers) = widths.split_at_mut(1);
+            let columns = if cells { layers } else { names };
+            match columns.iter_mut().max() {
+                Some(widest) if *widest > least => *widest -= 1,
+                _ => break,
+            }
         }
-        *widest -= 1;
     }
     widths
 }
 
-fn padded(text: &str, width: usize) -> String {
-    let text = cut(text, width);
+fn padded(text: &str, width: usize, theme: Theme) -> String {
+    let text = shortened(text, width, theme.ellipsis());
     let space = width.saturating_sub(text.width());
     format!("{text}{}", " ".repeat(space + 2))
 }
@@ -89,7 +101,7 @@ fn head(app: &App) -> Line<'static> {
         } else {
             app.theme.strong()
         };
-        let name = cut(name, *width);
+        let name = shortened(name, *width, app.theme.ellipsis());
         let space = " ".repeat(width.saturating_sub(name.width()) + 2);
         spans.push(Span::styled(name, style));
         spans.push(Span::raw(space));
@@ -107,7 +119,7 @@ fn line(row: &Row, index: usize, app: &App) -> Line<'static> {
         .unwrap_or_default();
     let selected = index == app.row;
     let mut spans = vec![Span::styled(
-        padded(&app.theme.text(name), width(0)),
+        padded(&app.theme.text(name), width(0), app.theme),
         if selected {
             app.theme.strong()
         } else {
@@ -115,7 +127,11 @@ fn line(row: &Row, index: usize, app: &App) -> Line<'static> {
         },
     )];
     for (place, layer) in Layer::ALL.into_iter().enumerate() {
-        let text = padded(&cell_text(row, layer, app.theme), width(place + 1));
+        let text = padded(
+            &cell_text(row, layer, app.theme),
+            width(place + 1),
+            app.theme,
+        );
         let style = app.theme.cell(row.cell(layer).state);
         let style = if selected && app.area == Area::Table && app.layer == place {
             style.patch(app.theme.selected())
@@ -127,7 +143,13 @@ fn line(row: &Row, index: usize, app: &App) -> Line<'static> {
     Line::from(spans)
 }
 
-/// `intakes 3 · approved 1 · completed 1 · effects 1`.
+/// Rows that the table has no room for.
+fn hidden(app: &App) -> usize {
+    let visible = usize::from(app.scene.places.table.height).saturating_sub(1);
+    app.scene.rows.len().saturating_sub(visible)
+}
+
+/// `intakes 3 · approved 1 · completed 1 · effects 1`, and how many rows of the table are not shown.
 pub fn counters(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let counters = app.scene.counters;
     let parts = [
@@ -136,10 +158,14 @@ pub fn counters(frame: &mut Frame<'_>, area: Rect, app: &App) {
         ("completed", counters.completed),
         ("effects", counters.effects),
     ];
-    let text: Vec<_> = parts
+    let mut text: Vec<_> = parts
         .iter()
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
+    let hidden = hidden(app);
+    if hidden > 0 {
+        text.push(counted(hidden, "more row"));
+    }
     frame.render_widget(
         Paragraph::new(Span::styled(text.join(app.theme.dot()), app.theme.strong())),
         area,
