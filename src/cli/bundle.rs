@@ -117,6 +117,7 @@ pub async fn open(args: &OpenArgs, look: Look) -> Result<Exit, Failure> {
     if args.format.is_none() && look.draws() {
         return match viewer::run(&bundle, look.theme()).await {
             Ok(End::Quit) => Ok(Exit::Proven),
+            Ok(End::Interrupted) => Ok(Exit::Interrupted),
             Ok(End::Signalled) => Ok(Exit::Interrupted),
             Err(error) => Err(Failure::environment(error)),
         };

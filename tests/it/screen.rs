@@ -363,7 +363,7 @@ proptest::proptest! {
                     app.mouse(mouse, state).filter(|_| !on_next)
                 }
             };
-            let goes_on = matches!(command, Some(Command::Tell(Message::Next)));
+            let goes_on = matches!(command, Some(Command::GoOn));
             proptest::prop_assert!(!goes_on, "only Enter goes on");
             draw(state, &mut app, y.saturating_mul(3), x / 3);
         }
@@ -500,15 +500,13 @@ fn a_search_finds_goes_around_and_says_when_there_is_nothing() {
         turns += 1;
         assert!(turns < 100);
     }
-    // The end is followed, so that there is nothing further down; `N` goes back up.
-    assert!(
-        app.flash
-            .as_deref()
-            .unwrap_or_default()
-            .contains("further down")
-    );
+    // The end is followed: the search goes on from the top.
+    let at = app.cursor().at;
+    assert_eq!(app.logs.line(None, at).unwrap().1, "line 777");
+    assert_eq!(app.flash.as_deref(), Some("line 777 found from the top"));
     typed(&mut app, &state, "N");
     while app.searching.is_some() && app.search_on() {}
+    assert_eq!(app.flash.as_deref(), Some("line 777 found from the end"));
     let at = app.cursor().at;
     assert_eq!(app.logs.line(None, at).unwrap().1, "line 7779");
     let screen = text(&draw(&state, &mut app, 80, 24));
@@ -516,6 +514,47 @@ fn a_search_finds_goes_around_and_says_when_there_is_nothing() {
         screen.contains("line 7779") && screen.contains("7780 of 50000"),
         "{screen}"
     );
+    typed(&mut app, &state, "/nowhere");
+    press(&mut app, &state, KeyCode::Enter);
+    while app.searching.is_some() && app.search_on() {}
+    assert_eq!(app.flash.as_deref(), Some("not found: nowhere"));
+    assert_eq!(app.cursor().at, at, "it stays where it was");
+}
+
+/// The only line that has it is the present one: once around, it is found again and not missed.
+#[test]
+fn a_search_finds_its_own_line_from_every_place_and_in_every_source() {
+    let state = played();
+    for (at, count) in [(0, 1), (0, 3), (1, 3), (2, 3), (4, 5)] {
+        for key in ['n', 'N'] {
+            let mut app = app(true, false);
+            for number in 0..count {
+                app.logs.push(&log(&format!("number {number}")));
+            }
+            typed(&mut app, &state, "2");
+            for from in 0..count {
+                draw(&state, &mut app, 80, 24);
+                typed(&mut app, &state, &format!("/number {at}"));
+                press(&mut app, &state, KeyCode::Enter);
+                while app.searching.is_some() && app.search_on() {}
+                assert_eq!(app.cursor().at, at, "from {from} of {count}");
+                press(&mut app, &state, KeyCode::Char(key));
+                while app.searching.is_some() && app.search_on() {}
+                assert_eq!(app.cursor().at, at, "{key} from {from} of {count}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_pasted_goes_into_the_search() {
+    let state = played();
+    let mut app = app(true, false);
+    typed(&mut app, &state, "/");
+    app.paste("needle\nand what follows");
+    assert_eq!(app.prompt.as_ref().unwrap().text, "needle");
+    app.paste(&"x".repeat(10_000));
+    assert!(app.prompt.as_ref().unwrap().text.len() < 1_000);
 }
 
 #[test]
@@ -554,10 +593,7 @@ fn clicks_and_the_wheel_do_what_keys_do() {
     click(&mut app, "ledger │");
     assert_eq!(app.pane, Pane::Ledger);
     assert_eq!(click(&mut app, "q quit"), Some(Command::Quit));
-    assert_eq!(
-        click(&mut app, "next stage"),
-        Some(Command::Tell(Message::Next))
-    );
+    assert_eq!(click(&mut app, "next stage"), Some(Command::GoOn));
 }
 
 #[test]
