@@ -34,7 +34,7 @@ pub enum DriverError {
     #[error(transparent)]
     Files(#[from] FilesError),
     #[error(
-        "the working copy {} is not UTF-8: line {line} has the byte 0x{byte:02x}; save it as UTF-8, nothing is applied or overwritten before",
+        "line {line} of the working copy is not UTF-8 (byte 0x{byte:02x}); nothing is applied or overwritten until it is saved as UTF-8: {}",
         path.display()
     )]
     NotText {

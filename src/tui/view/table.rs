@@ -171,3 +171,104 @@ pub fn counters(frame: &mut Frame<'_>, area: Rect, app: &App) {
         area,
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::evidence::CellState;
+    use crate::tui::places::{Places, Wanted};
+
+    /// A table of rows with long names and long cells on a screen of this size.
+    fn table(count: usize, width: u16, height: u16) -> App {
+        let mut app = App::new(Theme::new(false, false));
+        app.scene.rows = vec![Row::blank("probe"); count];
+        for row in &mut app.scene.rows {
+            for cell in &mut row.cells {
+                cell.state = CellState::No;
+                cell.text = "no such path".to_owned();
+            }
+        }
+        app.scene.table.names = (0..count)
+            .map(|number| format!("order {number} of a long name"))
+            .collect();
+        app.scene.places = Places::of(width, height, count, Wanted::default(), None);
+        let room = usize::from(app.scene.places.table.width);
+        let layout = &app.scene.table;
+        app.scene.table.widths = widths(&app.scene.rows, &layout.names, app.theme, room);
+        app
+    }
+
+    fn drawn(app: &App, width: u16, height: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal
+            .draw(|frame| {
+                draw(frame, app.scene.places.table, app);
+                counters(frame, app.scene.places.counters, app);
+            })
+            .unwrap();
+        let buffer = terminal.backend().buffer();
+        let rows = buffer.content.chunks(usize::from(width));
+        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect())
+            .collect()
+    }
+
+    #[test]
+    fn rows_that_are_not_shown_are_counted() {
+        for (count, height) in [
+            (1, 16),
+            (3, 16),
+            (7, 16),
+            (7, 24),
+            (50, 24),
+            (50, 60),
+            (2, 60),
+        ] {
+            let app = table(count, 60, height);
+            let lines = drawn(&app, 60, height);
+            let shown = lines
+                .iter()
+                .filter(|line| line.starts_with("order"))
+                .count();
+            let hidden = count - shown;
+            let said = match hidden {
+                0 => None,
+                1 => Some("1 more row".to_owned()),
+                more => Some(format!("{more} more rows")),
+            };
+            let counted = lines
+                .iter()
+                .find(|line| line.starts_with("intakes"))
+                .unwrap();
+            match said {
+                Some(said) => assert!(counted.contains(&said), "{said}: {lines:?}"),
+                None => assert!(!counted.contains("more"), "{lines:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn names_give_way_last_every_cut_is_marked_and_a_wider_screen_shows_no_less() {
+        let mut before = 0;
+        for width in 60..=220 {
+            let app = table(3, width, 24);
+            let widths = &app.scene.table.widths;
+            let room = usize::from(app.scene.places.table.width);
+            let used = widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
+            assert!(used <= room, "{width}: {widths:?}");
+            assert!(room >= before, "{width}: {room} after {before}");
+            before = room;
+            let name = app.scene.table.names[0].width();
+            assert!(
+                widths[0] == name || widths[1..].iter().all(|cell| *cell <= CELL),
+                "{width}: {widths:?}"
+            );
+            let lines = drawn(&app, width, 24);
+            let cut = lines.iter().find(|line| line.contains("order")).unwrap();
+            let whole = widths[0] == name && cut.matches("no such path").count() == 7;
+            assert_eq!(!whole, cut.contains('…'), "{width}: {cut}");
+        }
+    }
+}
