@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::exit::{Exit, Failure};
+use super::output::{self, note};
 use crate::lab::{schema, skeleton};
 
 /// Arguments of `lab new`.
@@ -43,10 +44,10 @@ pub fn new(args: &NewArgs) -> Result<Exit, Failure> {
         write_new(&path, text).map_err(|error| {
             Failure::environment(format!("cannot write {}: {error}", path.display()))
         })?;
-        let _ = writeln!(std::io::stdout(), "{}", path.display());
+        output::line(&path.display().to_string());
     }
     let (shown, name) = (dir.display(), &args.name);
-    eprintln!(
+    note!(
         "Prove it:  eventlab --labs {shown} lab test {name}\nPlay it:   eventlab --labs {shown} --session {name}"
     );
     Ok(Exit::Proven)
@@ -69,6 +70,6 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
 /// None that a schema can have.
 pub fn print_schema() -> Result<Exit, Failure> {
     let text = serde_json::to_string_pretty(&schema()).map_err(Failure::internal)?;
-    let _ = writeln!(std::io::stdout(), "{text}");
+    output::line(&text);
     Ok(Exit::Proven)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Write as _};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,7 +10,9 @@ use jiff::Timestamp;
 
 use super::exit::{Exit, Failure};
 use super::inspect::ReportFormat;
+use super::output::{self, note};
 use super::screen::Look;
+use super::target::{self, Target};
 use crate::lab::Lab;
 use crate::report::bundle::{self, Bundle, Contents, Limits};
 use crate::report::{json, markdown};
@@ -33,28 +35,21 @@ pub struct OpenArgs {
     pub manifest: Option<String>,
 }
 
-/// Packs a session. The file is there whole, or as it was before.
+/// Packs a session, and answers whether the file is a regular one: it is there whole then, or as it was before. A pipe or
+/// a character device is written into, and stays what it is.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The file cannot be written, or is nothing to write a bundle into.
 pub fn pack(
     session: &str,
     folder: &Path,
     view: &SessionView,
     labs: &[Lab],
     file: &Path,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::environment(format!("cannot write {}: {error}", file.display()))
     };
-    let parent = match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut made = tempfile::Builder::new()
-        .prefix(".eventlab-bundle-")
-        .tempfile_in(parent)
-        .map_err(|error| failed(&error))?;
     let contents = Contents {
         session,
         made: Timestamp::now(),
@@ -64,10 +59,30 @@ pub fn pack(
         manifests: &copies(folder, labs),
         notes: &view.notes,
     };
-    bundle::pack(&contents, &mut made).map_err(|error| failed(&error))?;
-    made.as_file().sync_all().map_err(|error| failed(&error))?;
-    made.persist(file).map_err(|error| failed(&error.error))?;
-    Ok(())
+    match target::of(file)? {
+        Target::Stream(path) => {
+            let mut stream = File::options()
+                .write(true)
+                .open(path)
+                .map_err(|error| failed(&error))?;
+            bundle::pack(&contents, &mut stream).map_err(|error| failed(&error))?;
+            Ok(false)
+        }
+        Target::File(path) => {
+            let parent = match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+            let mut made = tempfile::Builder::new()
+                .prefix(".eventlab-bundle-")
+                .tempfile_in(parent)
+                .map_err(|error| failed(&error))?;
+            bundle::pack(&contents, &mut made).map_err(|error| failed(&error))?;
+            made.as_file().sync_all().map_err(|error| failed(&error))?;
+            made.persist(&path).map_err(|error| failed(&error.error))?;
+            Ok(true)
+        }
+    }
 }
 
 /// The working copies that are there, by name.
@@ -118,12 +133,12 @@ pub async fn open(args: &OpenArgs, look: Look) -> Result<Exit, Failure> {
         return match viewer::run(&bundle, look.theme()).await {
             Ok(End::Quit) => Ok(Exit::Proven),
             Ok(End::Interrupted) => Ok(Exit::Interrupted),
-            Ok(End::Signalled) => Ok(Exit::Interrupted),
+            Ok(End::Terminated) => Ok(Exit::Terminated),
             Err(error) => Err(Failure::environment(error)),
         };
     }
     for note in &bundle.notes {
-        eprintln!("eventlab: {}", visible(note));
+        note!("eventlab: {}", visible(note));
     }
     match args.format.unwrap_or_default() {
         ReportFormat::Json => print(&json::render(&report).map_err(Failure::internal)?),
@@ -174,7 +189,7 @@ fn visible(text: &str) -> String {
 }
 
 fn print(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{}", visible(text));
+    output::line(&visible(text));
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::exit::Failure;
+use super::output::note;
 use crate::embedded::bus::jetstream::JetStream;
 use crate::embedded::bus::{Access, Bus as _, BusAddress, BusTls, Login};
 use crate::lab::Catalog;
@@ -197,23 +198,24 @@ async fn look(address: &BusAddress, access: &Access) -> Result<(), Failure> {
         .map_err(|error| failed(&error))?;
     bus.probe().await.map_err(|error| failed(&error))?;
     let server = bus.server();
-    eprintln!(
+    note!(
         "eventlab: the bus is nats-server {} at {}",
-        server.version, address.url
+        server.version,
+        address.url
     );
     if !server.tls {
-        eprintln!(
+        note!(
             "eventlab: it offers no TLS; eventlab does without, Argo Events up to v1.9.11 does not (`nats: secure connection not available`)"
         );
     } else if access.tls.as_ref().is_none_or(|tls| tls.unverified) {
-        eprintln!(
+        note!(
             "eventlab: its certificate is not checked, as by Argo Events without `tls`; --bus-ca FILE checks it"
         );
     }
     if let Ok(stream) = bus.stream_info(STREAM).await
         && stream.last_sequence > 0
     {
-        eprintln!(
+        note!(
             "eventlab: its stream `{STREAM}` has {} messages of former sessions or other programs; Sensors of the same name that run elsewhere on it would take this session's events",
             stream.messages
         );

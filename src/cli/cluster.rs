@@ -1,6 +1,5 @@
 //! `eventlab cluster start|kubeconfig|stop|status`: the embedded cluster for other programs.
 
-use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::Stdio;
@@ -10,6 +9,7 @@ use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Exit, Failure};
+use super::output::{line as print, note};
 use super::place::Place;
 use super::prepare::{self, PrepareArgs, RemoveArgs};
 use super::start;
@@ -61,10 +61,6 @@ pub struct KubeconfigArgs {
     pub path: bool,
 }
 
-fn print(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
-
 /// Runs a cluster command.
 ///
 /// # Errors
@@ -96,13 +92,13 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
     print(&format!("API         {}", cluster.url()));
     print(&format!("kubeconfig  {}", cluster.kubeconfig().display()));
     if !args.detached {
-        eprintln!(
+        note!(
             "The cluster runs until Ctrl-C. In another terminal: export KUBECONFIG={}",
             cluster.kubeconfig().display()
         );
     }
     let interrupted = ended().await?;
-    eprintln!("Stopping.");
+    note!("Stopping.");
     start::shutdown(cluster).await;
     drop((files, logs));
     Ok(if interrupted {
@@ -239,7 +235,7 @@ fn kubeconfig(place: &Place, args: &KubeconfigArgs) -> Result<Exit, Failure> {
         )));
     }
     if start::running(&folder).is_none() {
-        eprintln!(
+        note!(
             "No cluster of this session runs now, so nothing answers there; `eventlab` or `eventlab cluster start` starts it."
         );
     }

@@ -1,10 +1,9 @@
 //! `eventlab doctor --context C`: what is missing on a real cluster, point by point.
 
-use std::io::Write as _;
-
 use clap::Args;
 
 use super::exit::{Exit, Failure};
+use super::output::{self, note};
 use super::place::Place;
 use super::run::Format;
 use crate::cluster::doctor::{self, Options, Point, Verdict};
@@ -46,7 +45,7 @@ pub async fn run(place: &Place, args: &DoctorArgs) -> Result<Exit, Failure> {
     };
     let answered = doctor::examine(&context, &cluster, &options, &mut tell).await;
     if args.format == Format::Text {
-        eprintln!("{}", summary(&seen));
+        note!("{}", summary(&seen));
     }
     Ok(if !answered {
         Exit::Environment
@@ -62,8 +61,7 @@ fn print(point: &Point, format: Format) {
         Format::Json => serde_json::to_string(point).unwrap_or_default(),
         _ => words(point),
     };
-    // A reader that went away ends the output, nothing else.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    output::line(&text);
 }
 
 fn words(point: &Point) -> String {

@@ -1,6 +1,5 @@
 //! `eventlab list` and `report`: what is there, read without holding the session.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use serde_json::json;
 
 use super::bundle;
 use super::exit::{Exit, Failure};
+use super::output::{line as print, note};
 use super::place::Place;
 use super::run::Format;
 use crate::lab::COURSE;
@@ -45,10 +45,6 @@ pub struct ReportArgs {
     pub runbook: bool,
 }
 
-pub(super) fn print(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
-
 /// Lists the labs and how far this session is in each; of those of the course that are not there it says so.
 ///
 /// # Errors
@@ -60,17 +56,22 @@ pub fn list(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
     let own = labs
         .iter()
         .filter(|lab| !lab.intro && !COURSE.iter().any(|(name, _)| *name == lab.name));
-    let course =
-        COURSE.iter().map(
-            |(name, title)| match labs.iter().find(|lab| lab.name == *name) {
-                Some(lab) => (lab.name.clone(), lab.summary.clone(), true),
-                None => (
-                    (*name).to_owned(),
-                    format!("{title} (not there yet)"),
-                    false,
-                ),
-            },
-        );
+    // Other labs than the bundled ones: then the course says nothing of them.
+    let begun = labs
+        .iter()
+        .any(|lab| COURSE.iter().any(|(name, _)| *name == lab.name));
+    let course = COURSE.iter().filter_map(|(name, title)| {
+        let lab = labs.iter().find(|lab| lab.name == *name);
+        let row = lab.map(|lab| (lab.name.clone(), lab.summary.clone(), true));
+        let missing = || {
+            (
+                (*name).to_owned(),
+                format!("{title} (not among these labs)"),
+                false,
+            )
+        };
+        row.or_else(|| begun.then(missing))
+    });
     for (name, text, there) in
         course.chain(own.map(|lab| (lab.name.clone(), lab.summary.clone(), true)))
     {
@@ -93,7 +94,7 @@ pub fn list(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
         }
     }
     for text in state.iter().flat_map(State::found) {
-        eprintln!("eventlab: {text}");
+        note!("eventlab: {text}");
     }
     Ok(Exit::Proven)
 }
@@ -119,12 +120,12 @@ fn kept(place: &Place) -> Result<Option<State>, Failure> {
     let view = match SessionView::open(&folder) {
         Ok(view) => view,
         Err(error) => {
-            eprintln!("eventlab: {error}");
+            note!("eventlab: {error}");
             return Ok(None);
         }
     };
     for note in &view.notes {
-        eprintln!("eventlab: {note}");
+        note!("eventlab: {note}");
     }
     let Some(checkpoint) = view.checkpoint else {
         return Ok(None);
@@ -157,7 +158,7 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     let catalog = place.catalog_of(view.checkpoint.as_ref())?;
     let labs: Arc<[_]> = catalog.labs();
     for note in &view.notes {
-        eprintln!("eventlab: {note}");
+        note!("eventlab: {note}");
     }
     let report = Report::new(&view.entries, &labs).with_notes(&view.notes);
     let exit = if report.proven() {
@@ -166,16 +167,21 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
         Exit::NotProven
     };
     if let Some(file) = &args.bundle {
-        bundle::pack(&place.session_name(), &folder, &view, &labs, file)?;
+        let is_file = bundle::pack(&place.session_name(), &folder, &view, &labs, file)?;
         let open = report.labs.iter().filter(|lab| !lab.complete).count();
         let labs = match report.labs.len() {
             1 => "1 lab".to_owned(),
             count => format!("{count} labs"),
         };
-        print(&format!(
-            "packed {labs}, {open} of them not finished; `eventlab open {}` shows it",
-            file.display()
-        ));
+        if is_file {
+            print(&format!(
+                "packed {labs}, {open} of them not finished; `eventlab open {}` shows it",
+                file.display()
+            ));
+        } else {
+            // The bundle may have gone to stdout.
+            note!("packed {labs}, {open} of them not finished; `eventlab open FILE` shows it");
+        }
         return Ok(Exit::Proven);
     }
     let text = match args.format {

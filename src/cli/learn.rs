@@ -1,19 +1,22 @@
 //! `eventlab hint`, `check`, `next`, `reset`: the same session from the shell.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use clap::Args;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::exit::{Exit, Failure};
+use super::output::{line as print, talk as remark};
 use super::place::Place;
+use super::run::Format;
 use super::seeds;
 use super::start::{self, Started};
 use crate::evidence::Layer;
 use crate::lab::StageKind;
 use crate::runner::work::Patience;
 use crate::session::{Message, Reconcile, SessionView, StagePhase, State};
+use crate::tui::vetting::vet;
 
 const PATIENCE: Patience = Patience::COMMAND;
 
@@ -30,6 +33,8 @@ pub struct ResetArgs {
 /// Arguments of `check`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct CheckArgs {
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
     /// Where the cluster is not as the session left it: go on with it as it is
     #[arg(long, conflicts_with = "reapply")]
     pub adopt: bool,
@@ -100,10 +105,6 @@ async fn open(place: &Place) -> Result<Started, Failure> {
     start::session(place, &folder, Arc::new(place.catalog()?), PATIENCE).await
 }
 
-fn print(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
-
 /// The session as its journal and checkpoint show it, while somebody else holds it.
 struct Held {
     state: State,
@@ -129,11 +130,6 @@ fn held(place: &Place) -> Result<Option<Held>, Failure> {
         holder: holder.to_string(),
         working,
     }))
-}
-
-/// Talk, not data.
-fn remark(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Shows the next hint of the present stage; while somebody else holds the session, those that were shown.
@@ -175,11 +171,11 @@ pub async fn check(place: &Place, args: &CheckArgs) -> Result<Exit, Failure> {
             "The session is held by {}: nothing is done here, this is how its stage stands.",
             held.holder
         ));
-        if held.working {
+        if held.working && args.format == Format::Text {
             print(&format!("{}: under way", name(&held.state)));
             return Ok(Exit::NotProven);
         }
-        let stood = stand(&held.state);
+        let stood = stand(&held.state, args.format);
         // What was not done yet could not be done here.
         let is_judged = matches!(
             held.state.phase(),
@@ -190,10 +186,12 @@ pub async fn check(place: &Place, args: &CheckArgs) -> Result<Exit, Failure> {
     let mut started = open(place).await?;
     say_found(started.driver.state());
     let done = work(&mut started, args).await;
-    let exit = stand(started.driver.state());
+    // A file that cannot be applied is said alone: how the stage stood before is not of what it says.
+    let judged = !matches!(&done, Err(failure) if failure.exit == Exit::Usage);
+    let exit = judged.then(|| stand(started.driver.state(), args.format));
     started.stop().await;
     done?;
-    Ok(exit)
+    Ok(exit.unwrap_or(Exit::Usage))
 }
 
 /// What was found damaged, or otherwise than the session left it.
@@ -206,8 +204,7 @@ fn say_found(state: &State) {
 
 async fn work(started: &mut Started, args: &CheckArgs) -> Result<(), Failure> {
     if let Some(choice) = args.choice() {
-        let told = started.driver.tell(Message::Reconcile(choice));
-        told.map_err(Failure::environment)?;
+        tell(started, Message::Reconcile(choice))?;
         settle(started).await?;
     }
     let state = started.driver.state();
@@ -221,9 +218,19 @@ async fn work(started: &mut Started, args: &CheckArgs) -> Result<(), Failure> {
         _ => Some(Message::Next),
     };
     if let Some(key) = key {
-        started.driver.tell(key).map_err(Failure::environment)?;
+        tell(started, key)?;
     }
     settle(started).await
+}
+
+/// Tells what may have working copies applied, once they have been looked at.
+fn tell(started: &mut Started, message: Message) -> Result<(), Failure> {
+    let dir = started.folder();
+    let notes = vet(started.driver.state(), &message, dir, &started.cluster);
+    for note in notes.map_err(Failure::usage)? {
+        remark(&format!("eventlab: {note}"));
+    }
+    started.driver.tell(message).map_err(Failure::environment)
 }
 
 /// Goes on from a stage that has passed, or in which there is nothing to do.
@@ -242,7 +249,7 @@ pub async fn next(place: &Place, args: &NextArgs) -> Result<Exit, Failure> {
 async fn go_on(started: &mut Started, said: Vec<Message>) -> Result<Exit, Failure> {
     let before = name(started.driver.state());
     if !started.driver.state().drift().is_empty() {
-        return Ok(stand(started.driver.state()));
+        return Ok(stand(started.driver.state(), Format::Text));
     }
     for message in said {
         started.driver.tell(message).map_err(Failure::environment)?;
@@ -347,7 +354,40 @@ fn name(state: &State) -> String {
         .unwrap_or_default()
 }
 
-fn stand(state: &State) -> Exit {
+/// Says how the present stage stands, and answers the exit code that fits it.
+fn stand(state: &State, format: Format) -> Exit {
+    match format {
+        Format::Text => tell_stand(state),
+        Format::Json => print(
+            &json!({
+                "lab": state.lab().map(|lab| &lab.name),
+                "stage": state.stage().map(|stage| &stage.name),
+                "attempt": state.attempt(),
+                "phase": state.phase(),
+                "drift": state.drift(),
+                "notice": state.notice(),
+                "next": state.footer().next,
+            })
+            .to_string(),
+        ),
+    }
+    exit_of(state)
+}
+
+fn exit_of(state: &State) -> Exit {
+    match state.phase() {
+        _ if !state.drift().is_empty() => Exit::Environment,
+        StagePhase::Passed => Exit::Proven,
+        StagePhase::Unproven { reasons } if reasons.iter().any(|one| one.environment) => {
+            Exit::Environment
+        }
+        // Something is wanted of the learner first, or there is nothing to prove.
+        StagePhase::Fresh if !state.has_work() && state.footer().next_enabled => Exit::Proven,
+        _ => Exit::NotProven,
+    }
+}
+
+fn tell_stand(state: &State) {
     let place = name(state);
     if let Some(notice) = state.notice() {
         print(&format!("{place}: {notice}"));
@@ -357,45 +397,31 @@ fn stand(state: &State) -> Exit {
             print(&format!("{place}: unproven: {text}"));
         }
         print(&format!("{place}: {}", next_step(state)));
-        return Exit::Environment;
+        return;
     }
     match state.phase() {
         StagePhase::Passed => {
             print(&format!("{place}: {}", passed(state)));
             remark(&format!("next: {}", next_step(state)));
-            Exit::Proven
         }
         StagePhase::Failed { failures } => {
             failures
                 .iter()
                 .for_each(|failure| print(&format!("{place}: refuted: {}", failure.text)));
             remark(&format!("next: {}", next_step(state)));
-            Exit::NotProven
         }
         StagePhase::Unproven { reasons } => {
             reasons
                 .iter()
                 .for_each(|reason| print(&format!("{place}: unproven: {}", reason.text)));
             remark(&format!("next: {}", next_step(state)));
-            if reasons.iter().any(|reason| reason.environment) {
-                Exit::Environment
-            } else {
-                Exit::NotProven
-            }
         }
         StagePhase::Fresh if !state.has_work() => {
             print(&format!("{place}: nothing is checked in this stage"));
             print(&format!("{place}: {}", next_step(state)));
-            // Something is wanted of the learner first, or there is nothing to prove.
-            if state.footer().next_enabled {
-                Exit::Proven
-            } else {
-                Exit::NotProven
-            }
         }
         StagePhase::Fresh | StagePhase::Working { .. } | StagePhase::Interrupted { .. } => {
             print(&format!("{place}: not done yet: {}", next_step(state)));
-            Exit::NotProven
         }
     }
 }

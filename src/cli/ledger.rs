@@ -1,11 +1,10 @@
 //! `eventlab ledger …`: with `--db` on a file, as in a pod; without it on the ledger of the session that runs, or of the
 //! cluster that `--context` names.
 
-use std::io::Write;
-
 use tokio::runtime::Runtime;
 
 use super::exit::Failure;
+use super::output::{self, Stdout, note};
 use super::place::Place;
 use super::start;
 use crate::cluster::Cluster;
@@ -18,9 +17,9 @@ const ERRAND: &str = "base/reconcile.yaml";
 
 /// Runs a ledger command and answers its exit code; 3 when it reads a session and none runs.
 pub fn run(place: &Place, command: &LedgerCommand) -> u8 {
-    let (out, err) = (&mut std::io::stdout().lock(), &mut std::io::stderr());
+    let (out, err) = (&mut Stdout, &mut std::io::stderr());
     if let Some(arguments) = command.errand(errand::LEDGER_IN_POD) {
-        return send_in(place, &arguments, out);
+        return send_in(place, &arguments);
     }
     if !command.reads_session() {
         return commands::run(command, None, out, err);
@@ -28,29 +27,28 @@ pub fn run(place: &Place, command: &LedgerCommand) -> u8 {
     match SessionLedger::open(place) {
         Ok(view) => commands::run(command, Some(&view), out, err),
         Err(failure) => {
-            eprintln!("eventlab: {}", failure.message);
+            note!("eventlab: {}", failure.message);
             failure.exit.code()
         }
     }
 }
 
 /// Runs a command in a pod of the running session, where the ledger's file is, and answers its exit code.
-fn send_in(place: &Place, arguments: &[String], out: &mut dyn Write) -> u8 {
+fn send_in(place: &Place, arguments: &[String]) -> u8 {
     match in_pod(place, arguments) {
         Ok(done) => {
             for line in done.output.lines() {
-                // A pod has one log: what it said on stderr is told apart by how it begins. A reader that went away has
-                // what it wanted.
-                let _ = if line.starts_with("error: ") {
-                    writeln!(std::io::stderr(), "{line}")
+                // A pod has one log: what it said on stderr is told apart by how it begins.
+                if line.starts_with("error: ") {
+                    note!("{line}");
                 } else {
-                    writeln!(out, "{line}")
-                };
+                    output::line(line);
+                }
             }
             u8::try_from(done.exit_code).unwrap_or(commands::FAILED)
         }
         Err(failure) => {
-            eprintln!("eventlab: {}", failure.message);
+            note!("eventlab: {}", failure.message);
             failure.exit.code()
         }
     }

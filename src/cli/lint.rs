@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::exit::{Exit, Failure};
+use super::output::{self, note};
 use crate::lint::rule;
 use crate::lint::{Input, Options, Report, fix, lint, render};
 
@@ -111,7 +112,7 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
         Format::Github => render::github(&report),
     });
     if matches!(args.format, Format::Sarif | Format::Github) {
-        eprintln!("{}", render::summary(&report));
+        note!("{}", render::summary(&report));
     }
     Ok(ended(&report))
 }
@@ -125,8 +126,7 @@ fn ended(report: &Report) -> Exit {
 }
 
 fn print(text: &str) {
-    // A reader that closes the pipe has seen enough.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    output::raw(text.as_bytes());
 }
 
 fn unknown_rule(id: &str) -> Failure {
@@ -264,7 +264,7 @@ fn mend(
             print(&text);
         } else if count > 0 {
             replace(Path::new(&input.name), &text)?;
-            eprintln!("{}: {count} fixed", input.name);
+            note!("{}: {count} fixed", input.name);
         }
         input.text = text;
     }

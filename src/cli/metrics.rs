@@ -1,6 +1,5 @@
 //! `eventlab metrics`: the four counters of the session for Prometheus, printed once or served.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use axum::routing::get;
 use clap::Args;
 
 use super::exit::{Exit, Failure};
+use super::output;
 use super::place::Place;
 use crate::report::metrics;
 use crate::session::SessionView;
@@ -31,8 +31,7 @@ pub async fn run(place: &Place, args: &MetricsArgs) -> Result<Exit, Failure> {
     let folder = place.folder()?;
     let Some(address) = args.serve else {
         let text = read(&folder).map_err(Failure::environment)?;
-        // A reader that went away ends the output, nothing else.
-        let _ = write!(std::io::stdout(), "{text}");
+        output::raw(text.as_bytes());
         return Ok(Exit::Proven);
     };
     if !address.ip().is_loopback() {
@@ -50,7 +49,7 @@ pub async fn run(place: &Place, args: &MetricsArgs) -> Result<Exit, Failure> {
         .await
         .map_err(taken)?;
     let address = listener.local_addr().map_err(taken)?;
-    let _ = writeln!(std::io::stdout(), "http://{address}/metrics");
+    output::line(&format!("http://{address}/metrics"));
     let router = Router::new().route("/metrics", get(move || answer(folder.clone())));
     tokio::select! {
         served = axum::serve(listener, router) => served.map_err(taken)?,

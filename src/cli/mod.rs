@@ -14,6 +14,7 @@ mod ledger;
 mod lint;
 mod metrics;
 mod node;
+mod output;
 pub mod place;
 mod pod;
 mod prepare;
@@ -24,6 +25,7 @@ mod seeds;
 mod shell;
 mod start;
 mod status;
+mod target;
 mod trace;
 
 use std::ffi::OsString;
@@ -140,17 +142,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             command: Some(Command::Ledger(command)),
             place,
             ..
-        }) => ledger::run(&place, &command),
+        }) => delivered(ledger::run(&place, &command)),
         Ok(Cli {
             command: Some(Command::Crm(command)),
             ..
         }) => crm::run(&command, &mut std::io::stderr()),
-        Ok(cli) => finish(block_on(command(cli))),
+        Ok(cli) => finish(output::ended(block_on(command(cli)))),
         Err(error) => {
-            // Help and version come as errors, too; a closed stdout changes nothing.
-            let _ = error.print();
+            // Help and version come as errors, too.
+            let printed = error.print();
             match (error.use_stderr(), names_workload(&arguments)) {
-                (false, _) => Exit::Proven.code(),
+                (false, _) => {
+                    output::keep(printed);
+                    finish(output::ended(Ok(Exit::Proven)))
+                }
                 (true, true) => commands::USAGE,
                 (true, false) => Exit::Usage.code(),
             }
@@ -170,13 +175,17 @@ fn finish(result: Result<Exit, Failure>) -> u8 {
     match result {
         Ok(exit) => exit.code(),
         Err(failure) => {
-            // After a hang-up there is nobody to tell.
-            let _ = std::io::Write::write_all(
-                &mut std::io::stderr(),
-                format!("eventlab: {}\n", failure.message).as_bytes(),
-            );
+            output::note!("eventlab: {}", failure.message);
             failure.exit.code()
         }
+    }
+}
+
+/// The exit code of a ledger command, unless what it printed did not arrive and it has not said so itself.
+fn delivered(code: u8) -> u8 {
+    match output::undelivered() {
+        Some(_) if code == commands::DONE => finish(output::ended(Ok(Exit::Proven))),
+        _ => code,
     }
 }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Exit, Failure};
+use super::output::note;
 use super::place::Place;
 use super::start;
 use crate::cluster::Context;
@@ -76,7 +77,7 @@ pub async fn run(place: &Place, args: &NodeArgs) -> Result<Exit, Failure> {
     let logs = start::log_to(&folder);
     let controllers = controllers(&context, args)?;
     for lack in standalone::lacking(&controllers, parts).await {
-        eprintln!("eventlab: {lack}");
+        note!("eventlab: {lack}");
     }
     let config = StandaloneConfig {
         state_dir: folder.clone(),
@@ -98,7 +99,7 @@ pub async fn run(place: &Place, args: &NodeArgs) -> Result<Exit, Failure> {
     let running = Standalone::start(config)
         .await
         .map_err(Failure::environment)?;
-    eprintln!(
+    note!(
         "Controllers and node work on {} until Ctrl-C. The pods' logs are below {}.",
         context.server,
         folder.join("logs").display()
@@ -109,7 +110,7 @@ pub async fn run(place: &Place, args: &NodeArgs) -> Result<Exit, Failure> {
         result = tokio::signal::ctrl_c() => result.is_ok(),
         _ = terminate.recv() => false,
     };
-    eprintln!("Stopping.");
+    note!("Stopping.");
     running.stop().await;
     drop((files, logs));
     Ok(if interrupted {
@@ -142,7 +143,7 @@ async fn parts(context: &Context, which: Which) -> Result<Parts, Failure> {
                 ))
             })?;
             if !others.leases.is_empty() {
-                eprintln!("At work there already, and left alone: {others}.");
+                note!("At work there already, and left alone: {others}.");
             }
             others.left()
         }
@@ -155,7 +156,7 @@ async fn listening(context: &Context, args: &NodeArgs) -> Option<(SocketAddr, St
     match kubelet::authority(&context.client).await {
         Ok(authority) => Some((args.listen, authority)),
         Err(why) => {
-            eprintln!("eventlab: no logs, exec and port-forward of the pods: {why}");
+            note!("eventlab: no logs, exec and port-forward of the pods: {why}");
             None
         }
     }

@@ -1,12 +1,13 @@
 //! `eventlab cluster prepare` and `remove`: the lab's ground on a real cluster, made and taken away after a look at it.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;
 
 use clap::Args;
 use tokio::time::Instant;
 
 use super::exit::{Exit, Failure};
+use super::output::{self, line as print, note};
 use super::place::Place;
 use super::start;
 use crate::cluster::{ApplyError, Cluster, Inventory, Manifest, NamespaceEnd, Preview, Waiting};
@@ -39,11 +40,6 @@ pub struct RemoveArgs {
     /// Show what would be deleted, and delete nothing
     #[arg(long)]
     pub dry_run: bool,
-}
-
-fn print(text: &str) {
-    // A reader that went away ends the output, nothing else.
-    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 async fn cluster(place: &Place, command: &str) -> Result<Cluster, Failure> {
@@ -80,12 +76,12 @@ pub async fn prepare(place: &Place, args: &PrepareArgs) -> Result<Exit, Failure>
         cluster.name()
     );
     if changes > 0 && !agreed(args.yes, &question)? {
-        eprintln!("Nothing was made.");
+        note!("Nothing was made.");
         return Ok(Exit::Proven);
     }
     for manifest in &manifests {
         let applied = cluster.apply(manifest).await.map_err(refused)?;
-        eprintln!("{}: {:?}", manifest.title(), applied.change);
+        note!("{}: {:?}", manifest.title(), applied.change);
     }
     wait(&cluster, Duration::from_secs(args.timeout)).await
 }
@@ -138,7 +134,7 @@ pub(super) fn agreed(yes: bool, question: &str) -> Result<bool, Failure> {
             "{question} There is no terminal to ask on: add --yes"
         )));
     }
-    eprint!("{question} [y/N] ");
+    output::ask(&format!("{question} [y/N]"));
     let mut answer = String::new();
     std::io::stdin()
         .lock()
@@ -154,12 +150,12 @@ async fn wait(cluster: &Cluster, patience: Duration) -> Result<Exit, Failure> {
     loop {
         let waiting = cluster.waiting().await.map_err(Failure::environment)?;
         if waiting.is_empty() {
-            eprintln!("Ready after {} s.", started.elapsed().as_secs());
+            note!("Ready after {} s.", started.elapsed().as_secs());
             return Ok(Exit::Proven);
         }
         if waiting != told || last.elapsed() > REMIND {
             for one in &waiting {
-                eprintln!("{:>4} s  waiting for {one}", started.elapsed().as_secs());
+                note!("{:>4} s  waiting for {one}", started.elapsed().as_secs());
             }
             (told, last) = (waiting.clone(), Instant::now());
         }
@@ -194,7 +190,7 @@ pub async fn remove(place: &Place, args: &RemoveArgs) -> Result<Exit, Failure> {
         cluster.name()
     );
     if !agreed(args.yes, &question)? {
-        eprintln!("Nothing was deleted.");
+        note!("Nothing was deleted.");
         return Ok(Exit::Proven);
     }
     for held in &inventory.ours {
@@ -202,15 +198,15 @@ pub async fn remove(place: &Place, args: &RemoveArgs) -> Result<Exit, Failure> {
             .take_away(held)
             .await
             .map_err(Failure::environment)?;
-        eprintln!("{held}: deleted");
+        note!("{held}: deleted");
     }
     match cluster
         .take_namespace_away()
         .await
         .map_err(Failure::environment)?
     {
-        NamespaceEnd::Deleted => eprintln!("Namespace/{NAMESPACE}: deleted"),
-        NamespaceEnd::Kept(reason) => eprintln!("Namespace/{NAMESPACE}: kept, {reason}"),
+        NamespaceEnd::Deleted => note!("Namespace/{NAMESPACE}: deleted"),
+        NamespaceEnd::Kept(reason) => note!("Namespace/{NAMESPACE}: kept, {reason}"),
     }
     Ok(Exit::Proven)
 }
@@ -229,7 +225,7 @@ fn list(cluster: &Cluster, inventory: &Inventory) {
         print(&format!("  {unseen} could not be looked at"));
     }
     if inventory.ours.is_empty() {
-        eprintln!(
+        note!(
             "Nothing in namespace {} of context {} carries eventlab's label.",
             cluster.namespace(),
             cluster.name()

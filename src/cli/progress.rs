@@ -1,10 +1,9 @@
 //! What `eventlab run` and `lab test` print while labs are played.
 
-use std::io::Write as _;
-
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
+use super::output::{line, note};
 use crate::evidence::{Fate, MatrixLine, Outcome};
 use crate::lab::{Failure, Lab};
 use crate::report::junit::Junit;
@@ -30,11 +29,6 @@ pub enum RunFormat {
 pub struct Printer {
     format: RunFormat,
     junit: Junit,
-}
-
-/// A reader that went away ends the output, not the run.
-fn line(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 fn word(outcome: Outcome) -> &'static str {
@@ -121,7 +115,7 @@ impl Printer {
         }
         match self.junit.render() {
             Ok(text) => line(text.trim_end()),
-            Err(error) => eprintln!("eventlab: cannot write JUnit: {error}"),
+            Err(error) => note!("eventlab: cannot write JUnit: {error}"),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::exit::{Exit, Failure};
+use super::output::note;
 use super::place::Place;
 use super::progress::{Printer, RunFormat};
 use super::seeds;
@@ -228,7 +229,7 @@ async fn play_round(
             }
         };
         if let Some(drawn) = &lab.drawn {
-            eprintln!("eventlab: {name} with seed {}", drawn.seed);
+            note!("eventlab: {name} with seed {}", drawn.seed);
         }
         let mut print = |progress: Progress| printer.progress(&progress);
         let played = tokio::select! {

@@ -1,6 +1,6 @@
 //! `eventlab`: the lab on screen, or line by line.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use clap::Args;
 use futures::FutureExt as _;
 
 use super::exit::{Exit, Failure};
+use super::output::{Stdout, note};
 use super::place::Place;
 use super::start::{self, Started};
 use crate::runner::work::Patience;
@@ -37,7 +38,7 @@ impl Look {
     /// Whether a screen is to be drawn: there is a terminal, it can be drawn on, and nobody asked for lines.
     #[must_use]
     pub fn draws(self) -> bool {
-        has_terminal() && !self.accessible && !is_dumb()
+        no_screen().is_none() && !self.accessible
     }
 
     /// The colours and characters of the screen.
@@ -52,47 +53,43 @@ impl Look {
     }
 }
 
-/// Opens the screen. Without a terminal it says so, and how to go on without one.
+/// Opens the screen; line by line where there is none to draw on, which is said.
 ///
 /// # Errors
-/// No terminal, a session that is held by somebody else, and whatever keeps the cluster from starting.
+/// A session that is held by somebody else, and whatever keeps the cluster from starting.
 pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, Failure> {
     let folder = place.folder()?;
-    if !has_terminal() && !look.accessible {
-        return Err(Failure::usage(
-            "there is no terminal to draw on. Without one: `eventlab run`, `status`, `check`, `report`, or line by line `eventlab --accessible`; see `eventlab --help`",
-        ));
-    }
-    let dumb = is_dumb();
-    if dumb && !look.accessible {
-        say("this terminal (TERM=dumb) cannot be drawn on: line by line, as with --accessible");
+    if !look.accessible
+        && let Some(lack) = no_screen()
+    {
+        note!("{lack}: line by line, as with --accessible; `eventlab run` plays labs by itself");
     }
     let catalog = Arc::new(place.catalog()?);
     place.bus.prepare(&folder).await?;
     let mut started =
         start::session_with_seed(place, &folder, catalog, Patience::default(), seed).await?;
-    let drawn = AssertUnwindSafe(draw(&mut started, look, look.accessible || dumb, &folder))
+    let drawn = AssertUnwindSafe(draw(&mut started, look, &folder))
         .catch_unwind()
         .await;
     let unsaved = started.driver.unsaved();
     started.stop().await;
     let log = folder.join("logs/eventlab.log");
     if let Some(typed) = &unsaved {
-        say(&format!(
+        note!(
             "What was typed and not saved is in {}; E takes it up again.",
             typed.display()
-        ));
+        );
     }
     if let Ok(Ok(_)) = drawn {
-        say(&format!(
+        note!(
             "Saved in {}. The next `eventlab` goes on where you left.",
             folder.display()
-        ));
+        );
     }
     match drawn {
         Ok(Ok(End::Quit)) => Ok(Exit::Proven),
         Ok(Ok(End::Interrupted)) => Ok(Exit::Interrupted),
-        Ok(Ok(End::Signalled)) => Ok(Exit::Interrupted),
+        Ok(Ok(End::Terminated)) => Ok(Exit::Terminated),
         Ok(Err(error @ ScreenError::Terminal(_))) => Err(Failure::environment(error)),
         Ok(Err(error)) => Err(Failure::environment(format!(
             "{error}. What was done before is saved in {}; the log is {}",
@@ -108,31 +105,24 @@ pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, 
     }
 }
 
-async fn draw(
-    started: &mut Started,
-    look: Look,
-    by_lines: bool,
-    folder: &Path,
-) -> Result<End, ScreenError> {
+async fn draw(started: &mut Started, look: Look, folder: &Path) -> Result<End, ScreenError> {
     let Started {
         driver, cluster, ..
     } = started;
-    if by_lines {
+    if !look.draws() {
         let theme = Theme::new(false, look.ascii);
-        return linear::run(driver, cluster, theme, folder, &mut std::io::stdout()).await;
+        return linear::run(driver, cluster, theme, folder, &mut Stdout).await;
     }
     screen::run(driver, cluster, look.theme(), folder).await
 }
 
-fn has_terminal() -> bool {
-    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
-}
-
-fn is_dumb() -> bool {
-    std::env::var("TERM").is_ok_and(|term| term == "dumb")
-}
-
-/// To stderr, if anybody is there: after a hang-up nobody is.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+/// Why no screen can be drawn.
+fn no_screen() -> Option<&'static str> {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        Some("there is no terminal to draw on")
+    } else if std::env::var("TERM").is_ok_and(|term| term == "dumb") {
+        Some("this terminal (TERM=dumb) cannot be drawn on")
+    } else {
+        None
+    }
 }

@@ -1,6 +1,5 @@
 //! `eventlab completions SHELL` and `eventlab man`: made from the same table of commands that parses them.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, Command};
@@ -8,6 +7,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::exit::{Exit, Failure};
+use super::output;
 use crate::tui::keys;
 
 /// Arguments of `completions`.
@@ -28,12 +28,12 @@ pub struct ManArgs {
 /// Prints what a shell needs to complete commands and options.
 ///
 /// # Errors
-/// None: a reader that went away ends the output.
+/// None here: what stdout does not take is told at the end.
 pub fn completions(mut command: Command, args: &CompletionsArgs) -> Result<Exit, Failure> {
     let name = command.get_name().to_owned();
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, name, &mut text);
-    let _ = io::stdout().write_all(&text);
+    output::raw(&text);
     Ok(Exit::Proven)
 }
 
@@ -48,7 +48,7 @@ pub fn man(command: Command, args: &ManArgs) -> Result<Exit, Failure> {
             .render(&mut text)
             .map_err(Failure::internal)?;
         text.extend(keys_section().into_bytes());
-        let _ = io::stdout().write_all(&text);
+        output::raw(&text);
         return Ok(Exit::Proven);
     };
     std::fs::create_dir_all(dir)
@@ -56,7 +56,7 @@ pub fn man(command: Command, args: &ManArgs) -> Result<Exit, Failure> {
         .map_err(|error| {
             Failure::environment(format!("cannot write to {}: {error}", dir.display()))
         })?;
-    let _ = writeln!(io::stdout(), "{}", dir.display());
+    output::line(&dir.display().to_string());
     Ok(Exit::Proven)
 }
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::exit::Failure;
+use super::output::note;
 use super::place::{Place, Real};
 use super::seeds;
 use crate::cluster::{Cluster, Context};
@@ -63,7 +64,8 @@ pub async fn session_with_seed(
     patience: Patience,
     seed: Option<u32>,
 ) -> Result<Started, Failure> {
-    let opened = open(folder)?;
+    let mut opened = open(folder)?;
+    opened.notes.extend(lost_copies(&opened));
     let catalog = Arc::new(seeds::seeded(&catalog, opened.checkpoint.as_ref(), seed)?);
     place.bus.is_in(&catalog)?;
     let logs = log_to(folder);
@@ -89,6 +91,12 @@ pub async fn session_with_seed(
 }
 
 impl Started {
+    /// The session's folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Ends the cluster in order.
     pub async fn stop(self) {
         let Started {
@@ -180,9 +188,27 @@ pub fn open(folder: &Path) -> Result<Opened, Failure> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let opened = SessionFiles::open(folder, Timestamp::now()).map_err(Failure::environment)?;
     for note in &opened.notes {
-        eprintln!("eventlab: {note}");
+        note!("eventlab: {note}");
     }
     Ok(opened)
+}
+
+/// Working copies of the present lab that are gone: taking the session up makes them anew from the lab's own text.
+fn lost_copies(opened: &Opened) -> Vec<String> {
+    let copies = opened.files.copies();
+    let lab = opened
+        .checkpoint
+        .as_ref()
+        .and_then(|kept| kept.labs.get(&kept.lab));
+    lab.into_iter()
+        .flat_map(|lab| &lab.working_copies)
+        .filter(|file| matches!(copies.read(file), Ok(None)))
+        .map(|file| {
+            format!(
+                "there is no working copy of {file} any more: the lab's own text is applied for it"
+            )
+        })
+        .collect()
 }
 
 /// Starts the embedded cluster and writes down that it runs.

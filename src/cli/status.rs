@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::exit::{Exit, Failure};
-use super::inspect::{PrintArgs, print, view};
+use super::inspect::{PrintArgs, view};
 use super::learn;
+use super::output::line as print;
 use super::place::Place;
 use super::run::Format;
 use super::start;

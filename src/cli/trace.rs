@@ -1,6 +1,5 @@
 //! `eventlab trace`: one event through a pipeline of one's own, layer by layer.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::exit::{Exit, Failure};
+use super::output::{line as print, note};
 use super::place::Place;
 use super::prepare::agreed;
 use super::run::Format;
@@ -91,7 +91,7 @@ pub async fn run(place: &Place, args: &TraceArgs) -> Result<Exit, Failure> {
         send(&cluster, &pipeline, args).await?
     };
     let Some(mut search) = search else {
-        eprintln!("Nothing was sent.");
+        note!("Nothing was sent.");
         return Ok(Exit::Proven);
     };
     let known = search
@@ -160,7 +160,7 @@ async fn send(
     );
     let body = args.body.clone().unwrap_or_default().into_bytes();
     let request = webhook.request(&headers, body, &trace);
-    eprintln!(
+    note!(
         "{}",
         sending::command(
             &request,
@@ -248,11 +248,6 @@ fn prediction(predicted: &Result<Walk, String>) -> String {
             }
         },
     }
-}
-
-fn print(text: &str) {
-    // A reader that went away ends the output, nothing else.
-    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 fn tell(args: &TraceArgs, search: &Search, findings: &[Finding], predicted: &Result<Walk, String>) {

@@ -133,6 +133,16 @@ impl Cluster {
         })
     }
 
+    /// Looks at an object as [`Cluster::apply`] does before it asks the API server anything.
+    ///
+    /// # Errors
+    /// Foreign namespaces and unknown kinds.
+    pub fn vet(&self, manifest: &Manifest) -> Result<(), ApplyError> {
+        let title = manifest.title();
+        let (_, namespaced) = self.api_for(&manifest.object, &title)?;
+        self.desired(&manifest.object, namespaced, &title).map(drop)
+    }
+
     pub(super) fn api_for(
         &self,
         object: &Value,

@@ -74,6 +74,9 @@ impl Manifest {
     }
 }
 
+const TOO_LARGE: &str =
+    "from here on it is larger or deeper than any manifest, once its aliases (`*NAME`) are put in";
+
 fn yaml_error(file: &str, error: &serde_saphyr::Error) -> ManifestError {
     let place = error.location().map_or_else(String::new, |location| {
         format!("line {}, column {}: ", location.line(), location.column())
@@ -81,15 +84,37 @@ fn yaml_error(file: &str, error: &serde_saphyr::Error) -> ManifestError {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
     // The parser says the place once more.
-    let message = first
+    let told = first
         .strip_prefix("error: line ")
         .and_then(|rest| rest.split_once(": "))
-        .map_or(first, |(_, message)| message)
-        .to_owned();
+        .map_or(first, |(_, message)| message);
+    let message = match in_our_words(error) {
+        Some(words) => words,
+        None if told.contains("recursion limit") => TOO_LARGE.to_owned(),
+        None => told.to_owned(),
+    };
     ManifestError::Yaml {
         file: file.to_owned(),
         place,
         message,
+    }
+}
+
+/// Where the parser speaks of its own settings.
+fn in_our_words(error: &serde_saphyr::Error) -> Option<String> {
+    use serde_saphyr::Error;
+    match error.without_snippet() {
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            Some(format!("the key {key} is there twice"))
+        }
+        Error::DuplicateMappingKey { .. } => Some("a key is there twice".to_owned()),
+        Error::Budget { .. }
+        | Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => Some(TOO_LARGE.to_owned()),
+        Error::AliasError { error, .. } => in_our_words(error),
+        _ => None,
     }
 }
 
@@ -130,6 +155,34 @@ mod tests {
         assert_eq!(manifests[0].object["data"]["x"], true);
         assert_eq!(manifests[0].object["data"]["mode"], 493);
         assert_eq!(manifests[1].title(), "Secret/b");
+    }
+
+    /// Whatever is wrong is said of the file, not of the program that reads it.
+    #[test]
+    fn what_the_parser_refuses_for_its_own_settings_is_said_in_words() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for depth in 1..9 {
+            let below = format!("*a{}", depth - 1);
+            bomb.push_str(&format!(
+                "a{depth}: &a{depth} [{}]\n",
+                [below.as_str(); 10].join(", ")
+            ));
+        }
+        let deep = format!("a: {}{}\n", "[".repeat(100_000), "]".repeat(100_000));
+        for (text, said) in [
+            ("kind: A\nkind: B\n".to_owned(), "is there twice"),
+            ("a: &x {k: 1, k: 2}\nb: *x\n".to_owned(), "is there twice"),
+            (bomb, "larger or deeper than any manifest"),
+            (deep, "larger or deeper than any manifest"),
+        ] {
+            let error = Manifest::read("f.yaml", &text).unwrap_err().to_string();
+            for word in [said, "line ", "column "] {
+                assert!(error.contains(word), "{word}: {error}");
+            }
+            for internal in ["Policy", "Options", "budget", "{ "] {
+                assert!(!error.contains(internal), "{internal}: {error}");
+            }
+        }
     }
 
     #[test]

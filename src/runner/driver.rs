@@ -431,7 +431,9 @@ fn unsaved(file: &str) -> String {
 
 /// Where a file is no UTF-8; `None` where that is not what is wrong with it.
 fn not_text(path: PathBuf) -> Option<DriverError> {
-    let short = std::fs::metadata(&path).ok()?.len() <= COPY_LIMIT;
+    let found = std::fs::metadata(&path).ok()?;
+    // Whoever opens a pipe waits for somebody who writes into it.
+    let short = found.is_file() && found.len() <= COPY_LIMIT;
     let bytes = short.then(|| std::fs::read(&path).ok()).flatten()?;
     let valid = std::str::from_utf8(&bytes).err()?.valid_up_to();
     let (before, rest) = bytes.split_at_checked(valid)?;

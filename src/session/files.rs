@@ -177,7 +177,7 @@ impl SessionView {
     /// There is no such session, its checkpoint is of a newer version, or it cannot be read.
     pub fn open(dir: &Path) -> Result<SessionView, FilesError> {
         if let Err(error) = fs::metadata(dir) {
-            return Err(FilesError::io("open the session", dir, error));
+            return Err(FilesError::io(error::OPEN, dir, error));
         }
         let mut notes = Vec::new();
         let checkpoint = match checkpoint::load(dir)? {

@@ -3,6 +3,7 @@
 //! [`State::update`] decides; the runner carries [`Effect`]s out and answers with [`Message`]s; the screen draws [`State`].
 //! [`checkpoint`] and [`files`] are the only parts that touch the disk.
 
+mod applying;
 mod checking;
 pub mod checkpoint;
 mod claims;

@@ -189,6 +189,8 @@ pub struct App {
     pub searching: Option<Searching>,
     /// A short answer to the last key.
     pub flash: Option<String>,
+    /// What is to be known of what the last key has begun.
+    pub note: Option<String>,
     /// What does not work any more, until the end.
     pub failure: Option<String>,
     pub logs: LogBook,
@@ -234,6 +236,7 @@ impl App {
             needle: Needle::default(),
             searching: None,
             flash: None,
+            note: None,
             failure: None,
             logs: LogBook::default(),
             manifest: Texts::default(),
@@ -286,6 +289,7 @@ impl App {
             return Some(Command::Suspend);
         }
         self.flash = None;
+        self.note = None;
         self.scene.stale_block = true;
         if self.scene.places.too_small {
             return (action == Some(Action::Quit)).then_some(Command::Quit);

@@ -23,6 +23,7 @@ use super::signals::Signals;
 use super::terminal::Modes;
 use super::theme::Theme;
 use super::typed::Typed;
+use super::vetting::vet;
 use super::{markdown, preview, view};
 use crate::cluster::Cluster;
 use crate::runner::driver::Driver;
@@ -130,7 +131,7 @@ impl Linear<'_> {
         loop {
             self.changes();
             if self.gone {
-                return Ok(End::Signalled);
+                return Ok(End::Quit);
             }
             let working = matches!(self.driver.state().phase(), StagePhase::Working { .. });
             if !working && !waiting.is_empty() {
@@ -327,6 +328,14 @@ impl Linear<'_> {
     }
 
     fn tell(&mut self, message: Message) -> Result<(), ScreenError> {
+        let state = self.driver.state();
+        match vet(state, &message, &self.looker.dir, &self.looker.cluster) {
+            Ok(notes) => notes.iter().for_each(|note| self.say(note)),
+            Err(why) => {
+                self.say(&why);
+                return Ok(());
+            }
+        }
         self.driver.tell(message.clone())?;
         self.app.follow_up(&message, self.driver.state());
         if matches!(message, Message::Reveal { .. }) && self.driver.state().revealed() {

@@ -26,5 +26,6 @@ mod signals;
 pub mod terminal;
 pub mod theme;
 mod typed;
+pub mod vetting;
 pub mod view;
 pub mod viewer;

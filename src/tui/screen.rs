@@ -20,6 +20,7 @@ use super::manifest::Texts;
 use super::signals::Signals;
 use super::terminal::{Events, Surface, TerminalGuard};
 use super::theme::Theme;
+use super::vetting::vet;
 use crate::cluster::{Cluster, LogFollower};
 use crate::runner::driver::{Driver, DriverError};
 use crate::runner::fault;
@@ -51,10 +52,10 @@ pub enum ScreenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Quit,
-    /// Ctrl-C, SIGINT or SIGQUIT.
+    /// Ctrl-C, SIGINT or SIGQUIT; SIGHUP, or the terminal went away.
     Interrupted,
-    /// SIGTERM or SIGHUP, or the terminal went away.
-    Signalled,
+    /// SIGTERM.
+    Terminated,
 }
 
 /// Runs the screen until it is left.
@@ -171,7 +172,7 @@ impl<'a, S: Surface> Screen<'a, S> {
                 event = next_event(&mut self.events) => match event {
                     Some(Ok(event)) => self.event(event).await?,
                     // The terminal has gone away.
-                    Some(Err(_)) | None => Some(End::Signalled),
+                    Some(Err(_)) | None => Some(End::Interrupted),
                 },
                 () = tokio::time::sleep_until(self.deadline), if self.dirty => self.draw(),
                 arrival = self.arrivals.next(self.driver, waiting) => {
@@ -234,7 +235,7 @@ impl<'a, S: Surface> Screen<'a, S> {
         }
         let state = self.driver.state();
         let Ok(size) = self.surface.size() else {
-            return Some(End::Signalled);
+            return Some(End::Interrupted);
         };
         self.app.prepare(state, size.width, size.height);
         self.dirty = false;
@@ -242,7 +243,7 @@ impl<'a, S: Surface> Screen<'a, S> {
         self.surface
             .draw(state, &self.app)
             .is_err()
-            .then_some(End::Signalled)
+            .then_some(End::Interrupted)
     }
 
     fn read_ledger_again(&mut self) {
@@ -324,11 +325,7 @@ impl<'a, S: Surface> Screen<'a, S> {
             Command::Quit => return Ok(Some(End::Quit)),
             Command::Interrupt => return Ok(Some(End::Interrupted)),
             Command::GoOn => self.go_on()?,
-            Command::Tell(message) => {
-                self.driver.tell(message.clone())?;
-                self.app.follow_up(&message, self.driver.state());
-                self.state_changed();
-            }
+            Command::Tell(message) => self.tell(message)?,
             Command::Copy(text) => self.copy(&text),
             Command::Edit { manifest, line } => return self.edit(&manifest, line).await,
             Command::EditHere { manifest, line } => self.edit_here(&manifest, line),
@@ -347,6 +344,22 @@ impl<'a, S: Surface> Screen<'a, S> {
         Ok(None)
     }
 
+    /// Tells the session what the learner asks for. A working copy that is no manifest starts nothing.
+    fn tell(&mut self, message: Message) -> Result<(), ScreenError> {
+        let state = self.driver.state();
+        match vet(state, &message, &self.looker.dir, &self.looker.cluster) {
+            Ok(notes) => self.app.note = notes.into_iter().next(),
+            Err(why) => {
+                self.app.flash = Some(why);
+                return Ok(());
+            }
+        }
+        self.driver.tell(message.clone())?;
+        self.app.follow_up(&message, self.driver.state());
+        self.state_changed();
+        Ok(())
+    }
+
     fn copy(&mut self, text: &str) {
         let text = self.driver.pasteable(text);
         let done = text.len() <= COPY_LIMIT && self.surface.copy(&text);
@@ -363,7 +376,7 @@ impl<'a, S: Surface> Screen<'a, S> {
     /// Takes the terminal again and draws everything anew; one that cannot be taken has gone away.
     fn take_back(&mut self) -> Option<End> {
         if self.surface.take_back(self.app.mouse).is_err() {
-            return Some(End::Signalled);
+            return Some(End::Interrupted);
         }
         self.app.touch();
         self.dirty = true;

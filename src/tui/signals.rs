@@ -30,8 +30,8 @@ impl Signals {
     pub(super) async fn end(&mut self) -> End {
         tokio::select! {
             biased;
-            _ = self.terminate.recv() => End::Signalled,
-            _ = self.hang_up.recv() => End::Signalled,
+            _ = self.terminate.recv() => End::Terminated,
+            _ = self.hang_up.recv() => End::Interrupted,
             _ = self.interrupt.recv() => End::Interrupted,
             _ = self.quit.recv() => End::Interrupted,
         }
@@ -42,8 +42,8 @@ impl Signals {
         loop {
             tokio::select! {
                 biased;
-                _ = self.terminate.recv() => return End::Signalled,
-                _ = self.hang_up.recv() => return End::Signalled,
+                _ = self.terminate.recv() => return End::Terminated,
+                _ = self.hang_up.recv() => return End::Interrupted,
                 _ = self.interrupt.recv() => {}
                 _ = self.quit.recv() => {}
             }

@@ -81,17 +81,17 @@ impl<'a, S: Surface> Viewer<'a, S> {
                 biased;
                 end = signals.end() => return Ok(end),
                 _ = go_on.recv() => if !self.take_back() {
-                    return Ok(End::Signalled);
+                    return Ok(End::Interrupted);
                 },
                 event = next_event(&mut self.events) => match event {
                     Some(Ok(event)) => if let Some(end) = self.event(event, &mut signals).await? {
                         return Ok(end);
                     },
-                    Some(Err(_)) | None => return Ok(End::Signalled),
+                    Some(Err(_)) | None => return Ok(End::Interrupted),
                 },
                 () = tokio::time::sleep_until(self.deadline), if self.dirty => {
                     if !self.draw() {
-                        return Ok(End::Signalled);
+                        return Ok(End::Interrupted);
                     }
                 }
             }
@@ -151,7 +151,7 @@ impl<'a, S: Surface> Viewer<'a, S> {
             }
             Some(Command::Copy(text)) => self.copy(&text),
             Some(Command::Mouse(on)) => self.surface.mouse(on)?,
-            Some(Command::Redraw) if !self.take_back() => return Ok(Some(End::Signalled)),
+            Some(Command::Redraw) if !self.take_back() => return Ok(Some(End::Interrupted)),
             Some(Command::Redraw) => {}
             Some(Command::Suspend) => return self.suspend(signals).await,
             // They are here already.
@@ -204,7 +204,7 @@ impl<'a, S: Surface> Viewer<'a, S> {
             return Ok(Some(end));
         }
         if !self.take_back() {
-            return Ok(Some(End::Signalled));
+            return Ok(Some(End::Interrupted));
         }
         self.events = Some(self.surface.events());
         if !went {

@@ -119,6 +119,27 @@ fn sensor_and_evidence_do_no_io() {
     }
 }
 
+/// What a command prints is kept track of in one place; `println!` and `eprintln!` would end in a panic besides.
+#[test]
+fn commands_write_in_one_place() {
+    for (path, text) in sources(&root().join("cli")) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        // A workload writes as its container does.
+        if name == "output.rs" || name == "pod.rs" {
+            continue;
+        }
+        for word in [
+            "print!(",
+            "println!(",
+            "stdout().lock()",
+            "writeln!(std::io",
+            "write_all(&mut std::io",
+        ] {
+            assert!(!text.contains(word), "{} uses {word}", path.display());
+        }
+    }
+}
+
 #[test]
 fn controllers_and_services_reach_the_api_by_client_only() {
     for room in ["controllers", "services", "node"] {

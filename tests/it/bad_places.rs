@@ -23,6 +23,14 @@ fn a_place_that_takes_no_files_is_named() {
             let output = eventlab(Path::new(state), &["check"]);
             assert_eq!(output.status.code(), Some(3), "{}", text(&output));
             assert!(text(&output).contains(state), "{}", text(&output));
+            // It was to be made: nobody looked for one.
+            let output = eventlab(Path::new(state), &["cluster", "start"]);
+            assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+            assert!(
+                !text(&output).contains("no such session") && text(&output).contains("--state-dir"),
+                "{}",
+                text(&output)
+            );
         }
     }
 }
@@ -123,6 +131,48 @@ fn damaged_files_are_named_kept_aside_or_left_as_they_are() {
         assert!(text(&output).contains(file), "{}", text(&output));
         assert_eq!(std::fs::read(session.join(file)).unwrap(), vec![7_u8; 8192]);
         std::fs::write(session.join(file), whole).unwrap();
+    }
+}
+
+/// What a message says to do is possible, and it helps.
+#[test]
+fn what_is_said_of_a_damaged_store_helps() {
+    for file in ["bus.db", "cluster.db"] {
+        let state = tempfile::tempdir().unwrap();
+        first_order(state.path());
+        let damaged = state.path().join("embedded").join(file);
+        let mut bytes = std::fs::read(&damaged).unwrap();
+        for damage in ["no database", "damaged within"] {
+            match damage {
+                "no database" => bytes.fill(7),
+                _ => {
+                    bytes = std::fs::read(&damaged).unwrap();
+                    bytes[100..].fill(7);
+                }
+            }
+            std::fs::write(&damaged, &bytes).unwrap();
+            for command in ["check", "reset"] {
+                let mut arguments = vec![command];
+                arguments.extend((command == "reset").then_some("first-order"));
+                let output = eventlab(state.path(), &arguments);
+                let said = text(&output);
+                assert_eq!(output.status.code(), Some(3), "{damage}: {said}");
+                let advice = format!("{} ", damaged.display());
+                assert!(said.contains(&advice), "{damage}: {said}");
+                assert!(said.contains("move it away"), "{damage}: {said}");
+                for promise in ["reset the session", "restore a snapshot"] {
+                    assert!(!said.contains(promise), "{damage}: {said}");
+                }
+            }
+            for name in [file.to_owned(), format!("{file}-wal")] {
+                let there = state.path().join("embedded").join(&name);
+                if there.exists() {
+                    std::fs::rename(&there, state.path().join(name)).unwrap();
+                }
+            }
+            let output = eventlab(state.path(), &["check", "--reapply"]);
+            assert!(output.status.success(), "{file}: {}", text(&output));
+        }
     }
 }
 

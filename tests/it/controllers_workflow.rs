@@ -427,15 +427,51 @@ async fn a_stopped_workflow_leaves_its_pod_to_be_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_executed_is_refused_aloud() {
     let cluster = Cluster::new(all_good()).await;
-    let spec = json!({"entrypoint": "main", "templates": [{"name": "main", "script": {"image": "x", "source": "y"}}]});
-    cluster.create_workflow("order-1", spec).await;
-    let done = cluster.finished("order-1").await;
-    let (phase, message) = status(&done);
-    assert_eq!(phase, "Error");
-    assert!(
-        message.starts_with("eventlab: spec.templates[0].script"),
-        "{message}"
-    );
+    let of_kind = |kind: &str, asked: Value| json!({"entrypoint": "main", "templates": [{"name": "main", kind: asked}]});
+    let with = |field: &str, asked: Value| {
+        let mut spec = one_pod();
+        spec["templates"][0]["container"][field] = asked;
+        spec
+    };
+    let on_volume = |kind: &str| {
+        let mut spec = with("volumeMounts", json!([{"name": "v", "mountPath": "/v"}]));
+        spec["volumes"] = json!([{"name": "v", kind: {"path": "/"}}]);
+        spec
+    };
+    for (number, (spec, path)) in [
+        (
+            of_kind("script", json!({"image": "x", "source": "y"})),
+            "spec.templates[0].script",
+        ),
+        (of_kind("suspend", json!({})), "spec.templates[0].suspend"),
+        (of_kind("dag", json!({})), "spec.templates[0].dag"),
+        (
+            with("securityContext", json!({"privileged": true})),
+            "spec.templates[0].container.securityContext.privileged",
+        ),
+        (
+            with(
+                "lifecycle",
+                json!({"preStop": {"exec": {"command": ["x"]}}}),
+            ),
+            "spec.templates[0].container.lifecycle",
+        ),
+        (on_volume("hostPath"), "spec.volumes[0].hostPath"),
+        (on_volume("whatever"), "spec.volumes[0].whatever"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("order-{number}");
+        cluster.create_workflow(&name, spec).await;
+        let done = cluster.finished(&name).await;
+        let (phase, message) = status(&done);
+        assert_eq!(phase, "Error", "{path}");
+        assert!(
+            message.starts_with(&format!("eventlab: {path} is not supported")),
+            "{message}"
+        );
+    }
     cluster.stop().await;
 }
 

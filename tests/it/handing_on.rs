@@ -122,6 +122,66 @@ fn junit_tells_a_refuted_check_from_one_that_held() {
     assert_eq!(opened.status.code(), Some(1), "{}", text(&opened));
 }
 
+/// A bundle goes where its name leads, and nothing but a regular file is replaced.
+#[test]
+fn a_bundle_replaces_no_device_no_link_and_no_folder() {
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let first = eventlab(dir.path(), &["check"]);
+    assert!(first.status.success(), "{}", text(&first));
+    let pack = |file: &str| eventlab(dir.path(), &["report", "--bundle", file]);
+    fs::create_dir(at("below")).unwrap();
+    symlink("below/real.tgz", at("link.tgz")).unwrap();
+    symlink("/dev/null", at("null")).unwrap();
+    // Not there yet, and there.
+    for _ in 0..2 {
+        let packed = pack("link.tgz");
+        assert!(packed.status.success(), "{}", text(&packed));
+        assert!(at("link.tgz").is_symlink());
+        let opened = eventlab(dir.path(), &["open", "below/real.tgz"]);
+        assert!(
+            text(&opened).contains("Session `embedded`"),
+            "{}",
+            text(&opened)
+        );
+    }
+    let packed = pack("null");
+    assert!(packed.status.success(), "{}", text(&packed));
+    assert!(at("null").is_symlink());
+    assert!(
+        fs::metadata("/dev/null")
+            .unwrap()
+            .file_type()
+            .is_char_device()
+    );
+    let refused = pack("below");
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains("is a folder"), "{}", text(&refused));
+    // Into a pipe, with nothing else in it.
+    let packed = pack("/dev/stdout");
+    assert!(packed.status.success(), "{}", text(&packed));
+    fs::write(at("piped.tgz"), &packed.stdout).unwrap();
+    let opened = eventlab(dir.path(), &["open", "piped.tgz"]);
+    assert!(
+        text(&opened).contains("Session `embedded`"),
+        "{}",
+        text(&opened)
+    );
+    if fs::metadata("/dev/full").is_ok() {
+        symlink("/dev/full", at("full")).unwrap();
+        let refused = pack("full");
+        assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
+        assert!(at("full").is_symlink());
+        assert!(
+            fs::metadata("/dev/full")
+                .unwrap()
+                .file_type()
+                .is_char_device()
+        );
+    }
+}
+
 #[test]
 fn completions_and_man_pages_name_every_command() {
     let dir = tempfile::tempdir().unwrap();

@@ -235,7 +235,7 @@ fn the_report_of_a_half_done_lab_says_so() {
 }
 
 #[test]
-fn the_course_lists_every_lab_and_says_which_are_not_there_yet() {
+fn the_course_lists_every_lab_and_says_which_are_not_there() {
     let state = tempfile::tempdir().unwrap();
     let list = eventlab(&state, &["list"]);
     assert!(list.status.success());
@@ -244,12 +244,23 @@ fn the_course_lists_every_lab_and_says_which_are_not_there_yet() {
     for (name, _) in eventlab::lab::COURSE {
         let line = list.lines().find(|line| line.contains(name)).unwrap();
         let there = catalog.lab(name).is_ok();
-        assert_eq!(!line.contains("not there yet"), there, "{list}");
+        assert_eq!(!line.contains("not among these labs"), there, "{list}");
         if !there {
             let run = eventlab(&state, &["run", name]);
             assert_eq!(run.status.code(), Some(2), "{}", text(&run));
         }
     }
+    // Of other labs the course says nothing.
+    let own = state.path().join("own");
+    let made = eventlab(
+        &state,
+        &["lab", "new", "own", "--dir", own.to_str().unwrap()],
+    );
+    assert!(made.status.success(), "{}", text(&made));
+    let list = eventlab(&state, &["--labs", own.to_str().unwrap(), "list"]);
+    let lines: Vec<String> = text(&list).lines().map(str::to_owned).collect();
+    assert!(lines[0].starts_with("own "), "{lines:?}");
+    assert!(lines[1].is_empty(), "{lines:?}");
     let run = eventlab(&state, &["run", "nonsense"]);
     assert_eq!(run.status.code(), Some(2), "{}", text(&run));
 }

@@ -342,7 +342,7 @@ fn sigterm_gives_the_terminal_back() {
     let pid = i32::try_from(session.child.process_id().unwrap()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(session.ended(), 130);
+    assert_eq!(session.ended(), 143);
 }
 
 #[test]
@@ -589,20 +589,52 @@ fn the_linear_mode_needs_no_terminal() {
     assert!(!text.contains('\x1b'), "no escape: {text}");
 }
 
+/// Told to end, each way of showing the lab ends with the code that says so.
 #[test]
-fn without_a_terminal_it_says_what_to_do() {
+fn sigterm_line_by_line_has_its_own_exit_code() {
+    use std::io::BufRead as _;
+    let state = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .args([
+            "--state-dir",
+            state.path().to_str().unwrap(),
+            "--accessible",
+        ])
+        .env_remove("EVENTLAB_KILL_AT")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // An end of the input is another end.
+    let _input = child.stdin.take();
+    let mut line = String::new();
+    let mut said = std::io::BufReader::new(child.stdout.as_mut().unwrap());
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("line by line"), "{line}");
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&child),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn without_a_terminal_the_lab_goes_line_by_line_and_says_so() {
     let state = tempfile::tempdir().unwrap();
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
         .args(["--state-dir", state.path().to_str().unwrap()])
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(
         said.contains("eventlab run") && said.contains("--accessible"),
         "{said}"
     );
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("Lab first-order, stage 1 of 2"), "{text}");
+    assert!(!text.contains('\x1b'), "no escape: {text}");
 }

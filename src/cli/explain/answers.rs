@@ -4,12 +4,13 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 
 use super::super::exit::{Exit, Failure};
+use super::super::output::Stdout;
 use super::source::open;
 use crate::sensor::cases;
 
 /// Answers every line of a file of cases; a line that is no case ends it.
 pub(super) fn answer(file: &Path) -> Result<Exit, Failure> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(Stdout);
     let name = file.display();
     for (place, line) in BufReader::new(open(file)?).lines().enumerate() {
         let wrong = |why: String| Failure::usage(format!("{name}, line {}: {why}", place + 1));

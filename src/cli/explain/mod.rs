@@ -5,7 +5,6 @@ mod live;
 mod source;
 mod watch;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -13,6 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
+use super::output;
 use super::place::Real;
 use super::run::Format;
 use crate::cluster::Manifest;
@@ -239,7 +239,6 @@ fn nothing_listens(sensors: &[Sensor], name: Option<&str>, input: &Source) -> Fa
 }
 
 fn print(walks: &[Walk], format: Format) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
     for (place, walk) in walks.iter().enumerate() {
         let text = match format {
             Format::Json => serde_json::to_string(walk).map_err(Failure::internal)? + "\n",
@@ -248,8 +247,7 @@ fn print(walks: &[Walk], format: Format) -> Result<(), Failure> {
                 format!("{gap}{}", text::render(walk))
             }
         };
-        // A reader that closes the pipe has seen enough.
-        let _ = out.write_all(text.as_bytes());
+        output::raw(text.as_bytes());
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Zoned;
 
 use super::super::exit::{Exit, Failure};
+use super::super::output::note;
 use super::{ExplainArgs, is_stdin, once};
 
 /// How often files are looked at.
@@ -35,9 +36,9 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
         // The stamp comes first: what changes while it is read is read again.
         let stamp = stamp(&files);
         match once(args) {
-            Ok(Exit::Proven) => eprintln!("-- {}: passes", clock()),
-            Ok(_) => eprintln!("-- {}: rejected", clock()),
-            Err(failure) => eprintln!("-- {}: {}", clock(), failure.message),
+            Ok(Exit::Proven) => note!("-- {}: passes", clock()),
+            Ok(_) => note!("-- {}: rejected", clock()),
+            Err(failure) => note!("-- {}: {}", clock(), failure.message),
         }
         while self::stamp(&files) == stamp {
             std::thread::sleep(LOOK);

@@ -61,8 +61,21 @@ pub struct Kubeconfig<'a> {
 pub enum KubeconfigError {
     #[error("cannot put the kubeconfig into words: {0}")]
     Render(#[from] serde_yaml::Error),
-    #[error("cannot write the kubeconfig to {path}: {source}; is the directory writable?")]
+    #[error(
+        "cannot write the kubeconfig to {path}: {source}; {}",
+        next_step(source)
+    )]
     Write { path: PathBuf, source: io::Error },
+}
+
+fn next_step(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "free some space and try again"
+        }
+        io::ErrorKind::IsADirectory => "move away what has this name",
+        _ => "make its directory writable, or take another one with --state-dir DIR",
+    }
 }
 
 #[derive(Serialize)]

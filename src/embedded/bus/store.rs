@@ -38,7 +38,7 @@ pub enum BusOpenError {
     )]
     Locked { path: PathBuf },
     #[error(
-        "the bus database {path} is damaged ({reason}); move it away, or reset the session to start with an empty bus"
+        "the bus database {path} is damaged ({reason}); it was left as it is: move it away, and {path}-wal if it is there, to start with an empty bus"
     )]
     Damaged { path: PathBuf, reason: String },
     #[error(
@@ -46,7 +46,7 @@ pub enum BusOpenError {
     )]
     ReadOnly { path: PathBuf },
     #[error(
-        "the bus database {path} has format {found}, this eventlab knows up to {SCHEMA}; use the newer eventlab or reset the session"
+        "the bus database {path} has format {found}, this eventlab knows up to {SCHEMA}; use the newer eventlab, or another session with --session NAME"
     )]
     Newer { path: PathBuf, found: i64 },
     #[error(

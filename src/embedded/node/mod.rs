@@ -61,6 +61,7 @@ use self::streams::Streams;
 use self::sweep::{ChildRecord, Records};
 use super::bus::BusConnector;
 
+pub use self::refuse::VOLUME_KINDS;
 pub use self::slot::BackOff;
 pub use self::volumes::SERVICE_ACCOUNT_PATH;
 

@@ -11,7 +11,11 @@ pub(super) struct Refused {
     pub message: String,
 }
 
-const VOLUME_KINDS: [&str; 6] = [
+/// How every refusal begins.
+const MARK: &str = "eventlab:";
+
+/// Kinds of volumes that the node gives.
+pub const VOLUME_KINDS: [&str; 6] = [
     "emptyDir",
     "persistentVolumeClaim",
     "configMap",
@@ -68,6 +72,10 @@ fn check_volume(volume: &Volume) -> Result<(), Refused> {
         .keys()
         .find(|kind| *kind != "name" && !VOLUME_KINDS.contains(&kind.as_str()));
     match unknown.map(String::as_str) {
+        None if asks_resources(volume) => Err(mount(
+            name,
+            "resourceFieldRef is not supported on the embedded cluster".to_owned(),
+        )),
         None => Ok(()),
         Some("hostPath") => Err(mount(
             name,
@@ -85,12 +93,49 @@ fn check_volume(volume: &Volume) -> Result<(), Refused> {
     }
 }
 
+/// Whether a file of the volume would tell what a container may use.
+fn asks_resources(volume: &Volume) -> bool {
+    let own = volume.downward_api.iter().flat_map(|api| &api.items);
+    let projected = volume
+        .projected
+        .iter()
+        .flat_map(|projected| projected.sources.iter().flatten())
+        .filter_map(|source| source.downward_api.as_ref()?.items.as_ref());
+    own.chain(projected)
+        .flatten()
+        .any(|item| item.resource_field_ref.is_some())
+}
+
+fn check_environment(container: &Container) -> Result<(), Refused> {
+    let unknown = container.env.iter().flatten().find(|variable| {
+        variable.value_from.as_ref().is_some_and(|source| {
+            source.field_ref.is_none()
+                && source.config_map_key_ref.is_none()
+                && source.secret_key_ref.is_none()
+        })
+    });
+    match unknown {
+        None => Ok(()),
+        Some(variable) => Err(failed(format!(
+            "container {} is refused: the variable {:?} is valueFrom something else than fieldRef, configMapKeyRef or secretKeyRef, which is not supported on the embedded cluster",
+            container.name, variable.name
+        ))),
+    }
+}
+
 fn check_container(container: &Container, spec: &PodSpec) -> Result<(), Refused> {
     let name = &container.name;
+    check_environment(container)?;
     let security = container.security_context.as_ref();
     if security.and_then(|security| security.privileged) == Some(true) {
         return Err(failed(format!(
             "container {name} is refused: privileged, but the host is your own machine"
+        )));
+    }
+    let hooks = container.lifecycle.as_ref();
+    if hooks.is_some_and(|hooks| hooks.post_start.is_some() || hooks.pre_stop.is_some()) {
+        return Err(failed(format!(
+            "container {name} is refused: hooks of its lifecycle are not run on the embedded cluster"
         )));
     }
     if !is_label(name) {
@@ -137,14 +182,14 @@ fn check_container(container: &Container, spec: &PodSpec) -> Result<(), Refused>
 fn failed(message: String) -> Refused {
     Refused {
         event: "Failed",
-        message,
+        message: format!("{MARK} {message}"),
     }
 }
 
 fn mount(volume: &str, reason: String) -> Refused {
     Refused {
         event: "FailedMount",
-        message: format!("MountVolume.SetUp failed for volume {volume:?} : {reason}"),
+        message: format!("{MARK} MountVolume.SetUp failed for volume {volume:?} : {reason}"),
     }
 }
 
@@ -192,7 +237,7 @@ mod tests {
         ] {
             let refused = judge(json!({"containers": [], field: true})).unwrap_err();
             assert!(
-                refused.starts_with(&format!("Failed: {text} is refused")),
+                refused.starts_with(&format!("Failed: eventlab: {text} is refused")),
                 "{refused}"
             );
         }
@@ -200,11 +245,9 @@ mod tests {
             json!({"name": "v", "hostPath": {"path": "/"}}),
             json!({"name": "v", "mountPath": "/x"}),
         );
-        assert!(
-            refused
-                .unwrap_err()
-                .starts_with("FailedMount: MountVolume.SetUp failed for volume \"v\" : hostPath")
-        );
+        assert!(refused.unwrap_err().starts_with(
+            "FailedMount: eventlab: MountVolume.SetUp failed for volume \"v\" : hostPath"
+        ));
         let privileged = json!({"name": "main", "securityContext": {"privileged": true}});
         assert!(
             judge(json!({"containers": [privileged]}))
@@ -212,6 +255,48 @@ mod tests {
                 .contains("privileged")
         );
         assert!(judge(json!({"containers": [], "initContainers": [privileged]})).is_err());
+        let hooked =
+            json!({"name": "main", "lifecycle": {"preStop": {"exec": {"command": ["x"]}}}});
+        assert!(
+            judge(json!({"containers": [hooked]}))
+                .unwrap_err()
+                .starts_with("Failed: eventlab: container main is refused")
+        );
+    }
+
+    /// Whatever the node refuses for ever says by its first word who refuses it.
+    #[test]
+    fn every_refusal_begins_with_the_name_of_who_refuses() {
+        let resource = json!({"resource": "limits.cpu", "containerName": "main"});
+        let item = json!({"path": "cpu", "resourceFieldRef": resource});
+        let container = |fields: Value| {
+            let mut container = fields;
+            container["name"] = json!("main");
+            json!({"containers": [container]})
+        };
+        let volume = |volume: Value| json!({"containers": [], "volumes": [volume]});
+        let mount = |mount: Value| json!({"containers": [{"name": "main", "volumeMounts": [mount]}], "volumes": [{"name": "v", "emptyDir": {}}]});
+        for spec in [
+            json!({"containers": [], "hostNetwork": true}),
+            container(json!({"securityContext": {"privileged": true}})),
+            container(json!({"lifecycle": {"postStart": {"exec": {"command": ["x"]}}}})),
+            container(
+                json!({"env": [{"name": "CPU", "valueFrom": {"resourceFieldRef": resource}}]}),
+            ),
+            volume(json!({"name": "v", "hostPath": {"path": "/"}})),
+            volume(json!({"name": "v", "nfs": {"server": "s", "path": "/"}})),
+            volume(json!({"name": "v", "downwardAPI": {"items": [item]}})),
+            volume(
+                json!({"name": "v", "projected": {"sources": [{"downwardAPI": {"items": [item]}}]}}),
+            ),
+            mount(json!({"name": "v", "mountPath": "/x", "subPathExpr": "$(X)"})),
+            mount(json!({"name": "v", "mountPath": "x"})),
+            mount(json!({"name": "w", "mountPath": "/x"})),
+        ] {
+            let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
+            let refused = check(&pod).unwrap_err();
+            assert!(refused.message.starts_with("eventlab: "), "{refused:?}");
+        }
     }
 
     #[test]

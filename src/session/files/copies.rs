@@ -1,13 +1,14 @@
 //! Working copies: the manifests that the learner edits, under their own names below `manifests/`.
 
-use std::fs::{self, DirBuilder};
-use std::io::{self, Write as _};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
 use super::error::FilesError;
+use crate::cluster::Manifest;
 
 /// A longer working copy is not read.
 const COPY_LIMIT: u64 = 1024 * 1024;
@@ -75,6 +76,8 @@ impl WorkingCopies {
     /// A name that leads out, or a directory that cannot be written; the former copy is then still there.
     pub fn write(&self, manifest: &str, text: &str) -> Result<(), FilesError> {
         let path = self.path(manifest)?;
+        // A link to a file of the learner's own stays one.
+        let path = fs::canonicalize(&path).unwrap_or(path);
         let failed = |error| FilesError::io("write the working copy", &path, error);
         let file = self.written_beside(&path, text).map_err(failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
@@ -97,22 +100,54 @@ impl WorkingCopies {
     /// The text of a working copy; `None` when there is none.
     ///
     /// # Errors
-    /// It is there and cannot be read, is not UTF-8, or is longer than 1 MiB.
+    /// It is there and cannot be read, is no file, is not UTF-8, or is longer than 1 MiB.
     pub fn read(&self, manifest: &str) -> Result<Option<String>, FilesError> {
         let path = self.path(manifest)?;
         let failed = |error| FilesError::io("read the working copy", &path, error);
+        let unusable = |why: String| {
+            Err(FilesError::Unusable {
+                path: path.clone(),
+                why,
+            })
+        };
+        let long =
+            |length: u64| unusable(format!("has {length} bytes; at most {COPY_LIMIT} are read"));
         match fs::metadata(&path) {
-            Ok(metadata) if metadata.len() > COPY_LIMIT => {
-                let why = format!(
-                    "it has {} bytes, at most {COPY_LIMIT} are read",
-                    metadata.len()
-                );
-                Err(failed(io::Error::new(io::ErrorKind::InvalidData, why)))
+            // Whoever opens a pipe waits for somebody who writes into it.
+            Ok(metadata) if !metadata.is_file() => {
+                return unusable("is no file but something else".to_owned());
             }
-            Ok(_) => fs::read_to_string(&path).map(Some).map_err(failed),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(error)),
+            Ok(metadata) if metadata.len() > COPY_LIMIT => return long(metadata.len()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
         }
+        let mut bytes = Vec::new();
+        File::open(&path)
+            .and_then(|file| file.take(COPY_LIMIT + 1).read_to_end(&mut bytes))
+            .map_err(failed)?;
+        if bytes.len() as u64 > COPY_LIMIT {
+            return long(bytes.len() as u64);
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) => unusable(format!(
+                "is not UTF-8 text (byte {})",
+                error.utf8_error().valid_up_to() + 1
+            )),
+        }
+    }
+
+    /// The objects of a working copy; `None` when there is none.
+    ///
+    /// # Errors
+    /// As [`WorkingCopies::read`], and a text that is no manifest.
+    pub fn objects(&self, manifest: &str) -> Result<Option<Vec<Manifest>>, FilesError> {
+        let Some(text) = self.read(manifest)? else {
+            return Ok(None);
+        };
+        let file = self.path(manifest)?.display().to_string();
+        Ok(Some(Manifest::read(&file, &text)?))
     }
 
     /// Notes the text of a manifest that was applied, for comparing a working copy with it.
@@ -133,7 +168,8 @@ impl WorkingCopies {
     pub fn applied(&self, manifest: &str) -> Option<String> {
         self.path(manifest).ok()?;
         let path = self.applied.join(manifest);
-        let short = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= COPY_LIMIT);
+        let short = fs::metadata(&path)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= COPY_LIMIT);
         short.then(|| fs::read_to_string(&path).ok()).flatten()
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::lock::Holder;
+use crate::cluster::ManifestError;
 
 /// Every message names the action, the file and the next step.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,11 @@ pub enum FilesError {
     },
     #[error("`{name}` is no manifest of a lab: it must be a relative path below manifests/")]
     Name { name: String },
+    /// What the learner edits is theirs to mend.
+    #[error("the working copy {} {why}; correct it, or move it away to have the lab's own text", path.display())]
+    Unusable { path: PathBuf, why: String },
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
     #[error("cannot write an entry as JSON: {0}; this is a defect of eventlab")]
     Encode(#[from] serde_json::Error),
 }
@@ -45,9 +51,18 @@ impl FilesError {
         FilesError::Io {
             action,
             path: path.to_owned(),
-            next: next_step(&source),
+            next: next_step(action, &source),
             source,
         }
+    }
+
+    /// Whether a file that somebody edits is wrong, not its place.
+    #[must_use]
+    pub fn is_of_the_copy(&self) -> bool {
+        matches!(
+            self,
+            FilesError::Unusable { .. } | FilesError::Manifest(_) | FilesError::Name { .. }
+        )
     }
 
     /// The kind of an input or output error.
@@ -60,7 +75,10 @@ impl FilesError {
     }
 }
 
-fn next_step(error: &io::Error) -> &'static str {
+/// The action that looks for a session; all others make or change one.
+pub(super) const OPEN: &str = "open the session";
+
+fn next_step(action: &str, error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             "free some space and try again; what was written before is whole"
@@ -76,7 +94,12 @@ fn next_step(error: &io::Error) -> &'static str {
         | io::ErrorKind::IsADirectory => {
             "something else has this name; move it, or take another directory with --state-dir DIR"
         }
-        io::ErrorKind::NotFound => "there is no such session; `eventlab` starts one",
+        io::ErrorKind::NotFound if action == OPEN => {
+            "there is no such session; `eventlab` starts one"
+        }
+        io::ErrorKind::NotFound => {
+            "nothing can be made there; take another directory with --state-dir DIR"
+        }
         _ => "check the disk, or take another directory with --state-dir DIR",
     }
 }

@@ -53,6 +53,7 @@ impl App {
 
     fn click(&mut self, at: Position, state: &State) -> Option<Command> {
         self.flash = None;
+        self.note = None;
         self.scene.stale_block = true;
         if self.editor.is_some() || self.prompt.is_some() || self.scene.places.too_small {
             return None;

@@ -172,10 +172,7 @@ impl<S: Surface> Screen<'_, S> {
             return Ok(());
         }
         self.app.text.top = 0;
-        self.driver.tell(Message::Next)?;
-        self.app.follow_up(&Message::Next, self.driver.state());
-        self.state_changed();
-        Ok(())
+        self.tell(Message::Next)
     }
 
     pub(super) fn preview(&mut self, file: &str) {

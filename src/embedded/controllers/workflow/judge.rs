@@ -11,6 +11,7 @@ use super::operation::Operation;
 use super::pods::ON_EXIT_LABEL;
 use super::progress::pod_resources;
 use super::status::{Node, NodeType, Outputs, Phase};
+use super::unsupported::REFUSED;
 use crate::embedded::controllers::runtime::objects::{phase, seconds};
 
 impl Operation<'_> {
@@ -43,10 +44,13 @@ impl Operation<'_> {
     fn judge(&mut self, pod: &Pod, old: &Node) -> Node {
         let mut node = old.clone();
         match phase(pod) {
-            "Pending" => {
-                node.phase = Some(Phase::Pending);
-                node.message = pending_reason(pod);
-            }
+            "Pending" => match refused(pod) {
+                Some(message) => self.give_up(pod, &mut node, message),
+                None => {
+                    node.phase = Some(Phase::Pending);
+                    node.message = pending_reason(pod);
+                }
+            },
             "Running" => node.phase = Some(Phase::Running),
             "Succeeded" => node.phase = Some(Phase::Succeeded),
             "Failed" => {
@@ -89,6 +93,14 @@ impl Operation<'_> {
             node.resources_duration = pod_resources(pod, self.world.now);
         }
         node
+    }
+
+    /// Ends the node of a pod that will never begin, since the embedded node has not what it asks for.
+    fn give_up(&mut self, pod: &Pod, node: &mut Node, message: String) {
+        self.actions.terminate.push(Arc::new(pod.clone()));
+        (node.phase, node.message) = (Some(Phase::Error), message);
+        // No container, no result.
+        node.task_result_synced = node.task_result_synced.map(|_| true);
     }
 
     fn log_change(&self, old: &Node, node: &Node) {
@@ -307,6 +319,17 @@ fn exit_code(pod: &Pod) -> Option<i32> {
             .as_ref()?
             .exit_code,
     )
+}
+
+/// What the embedded node says of a pod that it will never run.
+fn refused(pod: &Pod) -> Option<String> {
+    statuses(pod).iter().find_map(|status| {
+        let waiting = status.state.as_ref()?.waiting.as_ref()?;
+        let message = waiting.message.as_ref()?;
+        let never = waiting.reason.as_deref() == Some("CreateContainerConfigError")
+            && message.starts_with(REFUSED);
+        never.then(|| message.clone())
+    })
 }
 
 /// Why a pod has not begun: what a container waits for, or that there is no place for it.

@@ -542,6 +542,25 @@ fn the_deadline_ends_a_running_pod() {
 }
 
 #[test]
+fn a_pod_that_the_node_refuses_for_ever_ends_the_workflow_with_the_reason() {
+    let waiting = |message: &str| {
+        json!({"phase": "Pending", "containerStatuses": [{"name": "main", "ready": false, "restartCount": 0,
+            "image": "", "imageID": "", "state": {"waiting": {"reason": "CreateContainerConfigError", "message": message}}}]})
+    };
+    let mut stage = Stage::new(one_pod());
+    let refusal = "eventlab: container main is refused: privileged";
+    stage.pass().pod("order-1", waiting(refusal));
+    assert_eq!(stage.phase(), (Some(Phase::Error), refusal));
+    assert_eq!(stage.actions.terminate.len(), 1);
+    // What may still come is waited for.
+    let mut stage = Stage::new(one_pod());
+    stage
+        .pass()
+        .pod("order-1", waiting("configmap \"prices\" not found"));
+    assert_eq!(stage.phase().0, Some(Phase::Running));
+}
+
+#[test]
 fn an_image_that_cannot_be_pulled_stays_pending_until_the_deadline() {
     let mut spec = one_pod();
     spec["activeDeadlineSeconds"] = json!(10);

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::embedded::node::VOLUME_KINDS;
+
 /// Fields of `spec` that are executed, or harmless to leave alone.
 const SPEC: &[&str] = &[
     "entrypoint",
@@ -60,17 +62,57 @@ const TEMPLATE: &[&str] = &[
     "hostAliases",
 ];
 
+/// Fields that say what a template or a step is: the field alone asks for it, since `suspend: {}` suspends.
+const KINDS: &[&str] = &[
+    "containerSet",
+    "dag",
+    "data",
+    "http",
+    "inline",
+    "plugin",
+    "resource",
+    "script",
+    "suspend",
+    "template",
+    "templateRef",
+];
+
+/// Fields of a container that the node carries out, or that are harmless to leave alone.
+const CONTAINER: &[&str] = &[
+    "name",
+    "image",
+    "command",
+    "args",
+    "env",
+    "envFrom",
+    "workingDir",
+    "ports",
+    "resources",
+    "volumeMounts",
+    "readinessProbe",
+    "imagePullPolicy",
+    "securityContext",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "stdin",
+    "stdinOnce",
+    "tty",
+];
+
 /// Fields of a step that are executed.
 const STEP: &[&str] = &["name", "template", "arguments", "continueOn"];
 
 /// Fields of inputs, outputs and arguments that are executed.
 const PARAMETERS: &[&str] = &["parameters"];
 
+/// How every refusal of the embedded cluster begins.
+pub(super) const REFUSED: &str = "eventlab:";
+
 /// The message that refuses a spec, or `None` if all of it is executed.
 pub(super) fn refusal(spec: &Value) -> Option<String> {
     let path = first_unsupported(spec)?;
     Some(format!(
-        "eventlab: {path} is not supported on the embedded cluster; leave it out, or use a real cluster (--context)"
+        "{REFUSED} {path} is not supported on the embedded cluster; leave it out, or use a real cluster (--context)"
     ))
 }
 
@@ -78,6 +120,8 @@ fn first_unsupported(spec: &Value) -> Option<String> {
     let spec = spec.as_object()?;
     outside(spec, SPEC, "spec")
         .or_else(|| cluster_scope(spec))
+        .or_else(|| is_true(spec.get("hostNetwork"), "spec.hostNetwork"))
+        .or_else(|| in_volumes(spec.get("volumes"), "spec.volumes"))
         .or_else(|| in_parameters(spec.get("arguments"), "spec.arguments"))
         .or_else(|| in_locks(spec.get("synchronization"), "spec.synchronization"))
         .or_else(|| {
@@ -99,7 +143,38 @@ fn in_template(template: &Value, number: usize) -> Option<String> {
                 &format!("{path}.synchronization"),
             )
         })
+        .or_else(|| in_volumes(fields.get("volumes"), &format!("{path}.volumes")))
+        .or_else(|| in_container(fields.get("container"), &format!("{path}.container")))
         .or_else(|| in_steps(fields.get("steps"), &path))
+}
+
+/// What the node would not run, and for ever: the pod would never begin.
+fn in_container(container: Option<&Value>, path: &str) -> Option<String> {
+    let fields = container?.as_object()?;
+    let privileged = fields
+        .get("securityContext")
+        .and_then(|security| security.get("privileged"));
+    outside(fields, CONTAINER, path)
+        .or_else(|| is_true(privileged, &format!("{path}.securityContext.privileged")))
+        .or_else(|| {
+            items(fields.get("volumeMounts"))
+                .position(|mount| !is_empty(&mount["subPathExpr"]))
+                .map(|number| format!("{path}.volumeMounts[{number}].subPathExpr"))
+        })
+}
+
+fn in_volumes(volumes: Option<&Value>, path: &str) -> Option<String> {
+    items(volumes).enumerate().find_map(|(number, volume)| {
+        let kind = volume
+            .as_object()?
+            .keys()
+            .find(|kind| *kind != "name" && !VOLUME_KINDS.contains(&kind.as_str()))?;
+        Some(format!("{path}[{number}].{kind}"))
+    })
+}
+
+fn is_true(value: Option<&Value>, path: &str) -> Option<String> {
+    (value == Some(&Value::Bool(true))).then(|| path.to_owned())
 }
 
 fn in_steps(steps: Option<&Value>, path: &str) -> Option<String> {
@@ -141,7 +216,10 @@ fn cluster_scope(spec: &Map<String, Value>) -> Option<String> {
 fn outside(fields: &Map<String, Value>, known: &[&str], path: &str) -> Option<String> {
     let field = fields
         .iter()
-        .find(|(key, value)| !known.contains(&key.as_str()) && !is_empty(value))?
+        .find(|(key, value)| {
+            let asks = KINDS.contains(&key.as_str()) || !is_empty(value);
+            !known.contains(&key.as_str()) && asks
+        })?
         .0;
     Some(format!("{path}.{field}"))
 }
@@ -183,6 +261,78 @@ mod tests {
                 .contains("clusterScope")
         );
         assert!(refused(json!({"hooks": {"exit": {"template": "x"}}})).contains("spec.hooks"));
+    }
+
+    /// An empty object is an order, too, where its name says what is to be done.
+    #[test]
+    fn a_kind_is_refused_by_its_name_alone() {
+        for kind in KINDS {
+            for asked in [json!({}), json!([]), json!("")] {
+                let spec = json!({"templates": [{"name": "a", *kind: asked}]});
+                let wanted = format!("eventlab: spec.templates[0].{kind} is not supported");
+                let refused = refusal(&spec).unwrap_or_default();
+                assert!(refused.starts_with(&wanted), "{spec}: {refused}");
+            }
+        }
+        for kind in ["inline", "templateRef"] {
+            let spec = json!({"templates": [{"name": "a", "steps": [[{"name": "s", kind: {}}]]}]});
+            let refused = refusal(&spec).unwrap_or_default();
+            assert!(
+                refused.contains(&format!("steps[0][0].{kind}")),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_pod_may_ask_of_this_machine_is_refused_before_there_is_a_pod() {
+        let container =
+            |container: Value| json!({"templates": [{"name": "a", "container": container}]});
+        let volume = |kind: &str| json!([{"name": "v", "emptyDir": {}}, {"name": "w", kind: {}}]);
+        for (spec, path) in [
+            (
+                container(json!({"securityContext": {"privileged": true}})),
+                "spec.templates[0].container.securityContext.privileged",
+            ),
+            (
+                container(json!({"lifecycle": {"preStop": {"exec": {"command": ["x"]}}}})),
+                "spec.templates[0].container.lifecycle",
+            ),
+            (
+                container(json!({"livenessProbe": {"tcpSocket": {"port": 1}}})),
+                "spec.templates[0].container.livenessProbe",
+            ),
+            (
+                container(
+                    json!({"volumeMounts": [{"name": "a"}, {"name": "b", "subPathExpr": "$(X)"}]}),
+                ),
+                "spec.templates[0].container.volumeMounts[1].subPathExpr",
+            ),
+            (json!({"hostNetwork": true}), "spec.hostNetwork"),
+            (
+                json!({"volumes": volume("hostPath")}),
+                "spec.volumes[1].hostPath",
+            ),
+            (
+                json!({"volumes": volume("whatever")}),
+                "spec.volumes[1].whatever",
+            ),
+            (
+                json!({"templates": [{"name": "a", "volumes": volume("nfs")}]}),
+                "spec.templates[0].volumes[1].nfs",
+            ),
+        ] {
+            let refused = refusal(&spec).unwrap_or_default();
+            assert!(
+                refused.starts_with(&format!("eventlab: {path} is not supported")),
+                "{spec}: {refused}"
+            );
+        }
+        for kind in VOLUME_KINDS {
+            assert_eq!(refusal(&json!({"volumes": volume(kind)})), None, "{kind}");
+        }
+        let harmless = json!({"securityContext": {"privileged": false, "runAsNonRoot": true}, "lifecycle": {}, "tty": true});
+        assert_eq!(refusal(&container(harmless)), None);
     }
 
     #[test]

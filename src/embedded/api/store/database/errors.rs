@@ -24,11 +24,11 @@ pub enum OpenError {
     )]
     Locked { path: PathBuf },
     #[error(
-        "the cluster database {path} is damaged ({detail}); it was left as it is: move it aside to begin anew, or restore a snapshot"
+        "the cluster database {path} is damaged ({detail}); it was left as it is: move it away, and {path}-wal if it is there, to start with an empty cluster"
     )]
     Damaged { path: PathBuf, detail: String },
     #[error(
-        "the file {path} is not a cluster database of eventlab; it was left as it is: choose another --state-dir"
+        "the file {path} is not a cluster database of eventlab; it was left as it is: move it away to start with an empty cluster, or choose another --state-dir"
     )]
     Foreign { path: PathBuf },
     #[error(
@@ -88,7 +88,7 @@ impl DatabaseError {
                 "end whatever else has the file open and try again"
             }
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                "restore a snapshot or begin anew"
+                "end eventlab and move the file away: the next start begins with an empty cluster"
             }
             _ => "check the disk and try again",
         };
