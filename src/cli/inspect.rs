@@ -169,15 +169,18 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.bundle {
         let is_file = bundle::pack(&place.session_name(), &folder, &view, &labs, file)?;
         let open = report.labs.iter().filter(|lab| !lab.complete).count();
-        let labs = report.labs.len();
+        let labs = match report.labs.len() {
+            1 => "1 lab".to_owned(),
+            count => format!("{count} labs"),
+        };
         if is_file {
             print(&format!(
-                "packed {labs} labs, {open} of them not finished; `eventlab open {}` shows it",
+                "packed {labs}, {open} of them not finished; `eventlab open {}` shows it",
                 file.display()
             ));
         } else {
             // The bundle may have gone to stdout.
-            note!("packed {labs} labs, {open} of them not finished; `eventlab open FILE` shows it");
+            note!("packed {labs}, {open} of them not finished; `eventlab open FILE` shows it");
         }
         return Ok(Exit::Proven);
     }

@@ -71,16 +71,23 @@ pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, 
     let drawn = AssertUnwindSafe(draw(&mut started, look, &folder))
         .catch_unwind()
         .await;
+    let unsaved = started.driver.unsaved();
     started.stop().await;
     let log = folder.join("logs/eventlab.log");
+    if let Some(typed) = &unsaved {
+        note!(
+            "What was typed and not saved is in {}; E takes it up again.",
+            typed.display()
+        );
+    }
+    if let Ok(Ok(_)) = drawn {
+        note!(
+            "Saved in {}. The next `eventlab` goes on where you left.",
+            folder.display()
+        );
+    }
     match drawn {
-        Ok(Ok(End::Quit)) => {
-            note!(
-                "Saved in {}. The next `eventlab` goes on where you left.",
-                folder.display()
-            );
-            Ok(Exit::Proven)
-        }
+        Ok(Ok(End::Quit)) => Ok(Exit::Proven),
         Ok(Ok(End::Interrupted)) => Ok(Exit::Interrupted),
         Ok(Ok(End::Terminated)) => Ok(Exit::Terminated),
         Ok(Err(error @ ScreenError::Terminal(_))) => Err(Failure::environment(error)),

@@ -25,11 +25,23 @@ use crate::session::{
     Context, Difference, Effect, FilesError, Message, SessionFiles, StagePhase, State, Step,
 };
 
+/// A longer working copy is not read.
+const COPY_LIMIT: u64 = 1 << 20;
+
 /// Why a session cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     #[error(transparent)]
     Files(#[from] FilesError),
+    #[error(
+        "line {line} of the working copy is not UTF-8 (byte 0x{byte:02x}); nothing is applied or overwritten until it is saved as UTF-8: {}",
+        path.display()
+    )]
+    NotText {
+        path: PathBuf,
+        line: usize,
+        byte: u8,
+    },
 }
 
 /// Something that the work has to say.
@@ -340,10 +352,47 @@ impl Driver {
         self.catalog.manifest(file).unwrap_or_default().to_owned()
     }
 
-    /// The text of a working copy; `None` when there is none that can be read.
+    /// The text of a working copy; `None` when there is none.
+    ///
+    /// # Errors
+    /// It is there and cannot be read, or is not UTF-8.
+    pub fn copy_text(&self, file: &str) -> Result<Option<String>, DriverError> {
+        self.copies.read(file).map_err(|error| {
+            let path = self.copies.path(file).ok();
+            path.and_then(not_text).unwrap_or(error.into())
+        })
+    }
+
+    /// What was typed for a working copy and not saved when the screen ended; `None` when there is nothing of the kind.
+    ///
+    /// # Errors
+    /// As [`Driver::copy_text`].
+    pub fn unsaved_text(&self, file: &str) -> Result<Option<String>, DriverError> {
+        self.copy_text(&unsaved(file))
+    }
+
+    /// Keeps what was typed and not saved, beside the working copy.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep_unsaved(&self, file: &str, text: &str) -> Result<(), DriverError> {
+        self.write_copy(&unsaved(file), text)
+    }
+
+    /// Drops what was typed and not saved; fine if there is nothing.
+    ///
+    /// # Errors
+    /// It is there and cannot be removed.
+    pub fn drop_unsaved(&self, file: &str) -> Result<(), DriverError> {
+        Ok(self.copies.discard(&unsaved(file))?)
+    }
+
+    /// Where something lies that was typed in the present stage and not saved.
     #[must_use]
-    pub fn copy_text(&self, file: &str) -> Option<String> {
-        self.copies.read(file).ok().flatten()
+    pub fn unsaved(&self) -> Option<PathBuf> {
+        let fix = self.state.stage()?.fix.as_ref()?;
+        let path = self.copies.path(&unsaved(&fix.manifest)).ok()?;
+        path.exists().then_some(path)
     }
 
     /// The text of a manifest as it was applied last; `None` where that is not known.
@@ -373,6 +422,26 @@ impl Driver {
     pub fn write_copy(&self, file: &str, text: &str) -> Result<(), DriverError> {
         Ok(self.copies.write(file, text)?)
     }
+}
+
+/// The name of what was typed for a manifest and not saved.
+fn unsaved(file: &str) -> String {
+    format!("{file}.unsaved")
+}
+
+/// Where a file is no UTF-8; `None` where that is not what is wrong with it.
+fn not_text(path: PathBuf) -> Option<DriverError> {
+    let found = std::fs::metadata(&path).ok()?;
+    // Whoever opens a pipe waits for somebody who writes into it.
+    let short = found.is_file() && found.len() <= COPY_LIMIT;
+    let bytes = short.then(|| std::fs::read(&path).ok()).flatten()?;
+    let valid = std::str::from_utf8(&bytes).err()?.valid_up_to();
+    let (before, rest) = bytes.split_at_checked(valid)?;
+    Some(DriverError::NotText {
+        line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
+        byte: *rest.first()?,
+        path,
+    })
 }
 
 /// What the learner is told of an object that is not as it was left.

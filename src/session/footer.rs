@@ -43,6 +43,11 @@ impl State {
             Step::Gate => self.gate_wait(*since),
             step => (self.step_phrase(*step), *since),
         };
+        // It is said to be waited for wherever it is shown.
+        let what = what
+            .strip_prefix("waiting for ")
+            .map(str::to_owned)
+            .unwrap_or(what);
         Some(Wait { what, since })
     }
 

@@ -23,7 +23,7 @@ use crate::evidence::Layer;
 use crate::session::{Message, State};
 
 pub use overlay::{Choice, Does, Overlay};
-pub use questions::{before_applying, stage_word, unreadable};
+pub use questions::{before_applying, not_text, stage_word, unreadable, unsaved};
 
 /// The three areas that can have the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +97,8 @@ impl Pane {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     Tell(Message),
+    /// Do what Enter offers; an edited manifest is looked at before it is applied.
+    GoOn,
     /// Hand the terminal to the learner's editor, at a line (from 1) where one is known.
     Edit {
         manifest: String,
@@ -106,6 +108,11 @@ pub enum Command {
     EditHere {
         manifest: String,
         line: Option<usize>,
+    },
+    /// Open it with what was typed before and not saved, or drop that.
+    TakeUp {
+        manifest: String,
+        keep: bool,
     },
     /// Save what the built-in editor holds.
     Save {
@@ -122,6 +129,7 @@ pub enum Command {
     Redraw,
     Suspend,
     Quit,
+    Interrupt,
 }
 
 /// A line that is being typed at the foot of the screen.
@@ -135,6 +143,22 @@ pub struct Prompt {
 pub struct Searching {
     pub from: usize,
     pub forward: bool,
+    /// The line at which it began, and ends once it came around.
+    pub until: usize,
+    /// It has come to an end and goes on from the other.
+    pub around: bool,
+}
+
+impl Searching {
+    /// Whether this line was looked at already.
+    fn is_past(self, place: usize) -> bool {
+        self.around
+            && if self.forward {
+                place > self.until
+            } else {
+                place < self.until
+            }
+    }
 }
 
 /// The screen's own state.
@@ -165,6 +189,8 @@ pub struct App {
     pub searching: Option<Searching>,
     /// A short answer to the last key.
     pub flash: Option<String>,
+    /// What is to be known of what the last key has begun.
+    pub note: Option<String>,
     /// What does not work any more, until the end.
     pub failure: Option<String>,
     pub logs: LogBook,
@@ -210,6 +236,7 @@ impl App {
             needle: Needle::default(),
             searching: None,
             flash: None,
+            note: None,
             failure: None,
             logs: LogBook::default(),
             manifest: Texts::default(),
@@ -256,12 +283,13 @@ impl App {
     fn single_key(&mut self, event: KeyEvent, state: &State) -> Option<Command> {
         let action = keys::action(event);
         if action == Some(Action::Interrupt) {
-            return Some(Command::Quit);
+            return Some(Command::Interrupt);
         }
         if action == Some(Action::Suspend) {
             return Some(Command::Suspend);
         }
         self.flash = None;
+        self.note = None;
         self.scene.stale_block = true;
         if self.scene.places.too_small {
             return (action == Some(Action::Quit)).then_some(Command::Quit);
@@ -300,7 +328,7 @@ impl App {
                 self.overlay = Some(questions::reconcile(state));
                 None
             }
-            Action::Next if footer.next_enabled => self.next(state),
+            Action::Next if footer.next_enabled => Some(Command::GoOn),
             Action::Next if footer.predict || footer.report => self.answer(state),
             Action::Next => self.flash(&footer.next),
             Action::Answer => self.answer(state),
@@ -349,19 +377,18 @@ impl App {
         }
     }
 
+    /// Takes what was pasted: into the built-in editor, or the first line of it into what is searched for.
+    pub fn paste(&mut self, text: &str) {
+        if let Some(editor) = &mut self.editor {
+            editor.paste(text);
+        } else if self.prompt.is_some() {
+            self.paste_into_prompt(text);
+        }
+    }
+
     pub(super) fn flash(&mut self, text: &str) -> Option<Command> {
         self.flash = Some(text.to_owned());
         None
-    }
-
-    /// An edited manifest is looked at before it is applied.
-    fn next(&mut self, state: &State) -> Option<Command> {
-        if let Some(manifest) = applies(state) {
-            return Some(Command::Preview { manifest });
-        }
-        self.text.top = 0;
-        self.touch();
-        Some(Command::Tell(Message::Next))
     }
 
     fn apply(&mut self, state: &State) -> Option<Command> {
@@ -465,15 +492,4 @@ fn acts(action: Action) -> bool {
             | Action::Cancel
             | Action::Reset
     )
-}
-
-/// The manifest that Enter would apply as the learner has edited it.
-fn applies(state: &State) -> Option<String> {
-    let manifest = &state.stage()?.fix.as_ref()?.manifest;
-    let edited = state.progress_here()?.edited.contains(manifest);
-    let again = !matches!(
-        state.phase(),
-        crate::session::StagePhase::Passed | crate::session::StagePhase::Working { .. }
-    );
-    (edited && again).then(|| manifest.clone())
 }

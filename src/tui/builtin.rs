@@ -64,6 +64,20 @@ impl BuiltIn {
         text
     }
 
+    /// Whether it holds what was not saved.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.text() != self.saved
+    }
+
+    /// Puts another text in the place of its own, which can be undone.
+    pub fn put(&mut self, text: &str) {
+        self.area.select_all();
+        self.area.cut();
+        self.area.insert_str(text.trim_end_matches('\n'));
+        self.go_to(1);
+    }
+
     /// Inserts what was pasted.
     pub fn paste(&mut self, text: &str) {
         self.leaving = false;
@@ -134,10 +148,10 @@ impl BuiltIn {
             ..area
         };
         let width = usize::from(area.width);
-        let changed = if self.text() == self.saved {
-            ""
-        } else {
+        let changed = if self.is_changed() {
             " (not saved)"
+        } else {
+            ""
         };
         let title = cut(&theme.text(&format!("{}{changed}", self.manifest)), width);
         frame.render_widget(
@@ -166,7 +180,7 @@ impl App {
                 }
                 Some(Command::Save { manifest, text })
             }
-            KeyCode::Esc if editor.leaving || editor.text() == editor.saved => {
+            KeyCode::Esc if editor.leaving || !editor.is_changed() => {
                 let unreadable = editor.error.take();
                 self.editor = None;
                 self.touch();

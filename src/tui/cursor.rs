@@ -9,6 +9,8 @@ pub struct Cursor {
     pub at: usize,
     /// The first line on the screen.
     pub top: usize,
+    /// Rows of the first line that are above the screen, where lines take more than one.
+    pub skip: usize,
     /// Columns that are moved out to the left.
     pub right: usize,
     /// Stays at the end when lines are added.
@@ -27,6 +29,7 @@ impl Cursor {
 
     /// Brings the place into a list of this length, and the present line onto a screen of this height.
     pub fn fit(&mut self, length: usize, height: usize) {
+        self.skip = 0;
         let last = length.saturating_sub(1);
         if self.follow {
             self.at = last;
@@ -41,23 +44,21 @@ impl Cursor {
         self.top = self.top.min(length.saturating_sub(height));
     }
 
-    /// As [`Cursor::fit`], where a line takes more than one row of the screen.
+    /// As [`Cursor::fit`], where a line takes more than one row of the screen: the present line is shown whole where that is
+    /// possible, and no row above it stays empty for a line that does not fit.
     pub fn fit_rows(&mut self, length: usize, height: usize, rows: impl Fn(usize) -> usize) {
         self.fit(length, height);
-        let mut used = 0;
+        let mut used = rows(self.at).max(1);
         let mut first = self.at;
-        loop {
-            used += rows(first).max(1);
-            if used > height && first < self.at {
-                first += 1;
-                break;
-            }
-            if first == 0 || first == self.top || used >= height {
-                break;
-            }
+        while used < height && first > self.top {
             first -= 1;
+            used += rows(first).max(1);
         }
-        self.top = self.top.max(first);
+        self.top = first;
+        // A line that is higher than the screen is read from its beginning.
+        if first < self.at {
+            self.skip = used.saturating_sub(height);
+        }
     }
 
     /// Moves the present line; `ends` says that the end is followed once it is reached by [`Action::Bottom`].
@@ -121,8 +122,15 @@ mod tests {
                 let mut wrapped = cursor;
                 wrapped.fit_rows(length, height, |line| line % 3 + 1);
                 assert!(wrapped.top <= wrapped.at);
-                let used: usize = (wrapped.top..wrapped.at).map(|line| line % 3 + 1).sum();
-                assert!(used < height, "the present line begins on the screen");
+                let rows = |line: usize| line % 3 + 1;
+                let above: usize = (wrapped.top..wrapped.at).map(rows).sum();
+                let above = above - wrapped.skip;
+                assert!(above < height, "the present line begins on the screen");
+                if wrapped.at + 1 == length {
+                    let all: usize = (0..length).map(rows).sum();
+                    let shown = above + rows(wrapped.at);
+                    assert!(shown >= all.min(height), "the end of the list leaves no row empty");
+                }
             }
         }
     }

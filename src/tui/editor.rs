@@ -2,6 +2,10 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
 
 /// The editor: `$VISUAL`, else `$EDITOR`, else `vi` where there is one; it may have arguments.
 ///
@@ -41,31 +45,69 @@ fn at_line(program: &str, line: Option<usize>) -> Option<String> {
         .map(|line| format!("+{line}"))
 }
 
-/// Runs the editor on a file until it ends.
-///
-/// # Errors
-/// A sentence for the screen: the editor cannot be started, or says that it failed.
-pub async fn edit(words: &[String], path: &Path, line: Option<usize>) -> Result<(), String> {
-    let (program, arguments) = words.split_first().ok_or("no editor")?;
-    let status = tokio::process::Command::new(program)
-        .args(arguments)
-        .args(at_line(program, line))
-        .arg(path)
-        .kill_on_drop(true)
-        .stdin(Stdio::inherit())
-        .stdout(Stdio::inherit())
-        .stderr(Stdio::inherit())
-        .status()
-        .await;
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!(
-            "{program} ended with {status}; the file is as it left it"
-        )),
-        Err(error) => Err(format!(
-            "cannot start {program}: {error}; E edits here, or set $VISUAL. The file is {}",
-            path.display()
-        )),
+/// How long an editor may take to put the terminal in order when it is told to end.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// An editor at work on a file; it has the terminal.
+pub struct Editor {
+    program: String,
+    child: Child,
+}
+
+impl Editor {
+    /// Starts it on a file, at a line (from 1) where it knows how to be told one.
+    ///
+    /// # Errors
+    /// A sentence for the screen: it cannot be started.
+    pub fn start(words: &[String], path: &Path, line: Option<usize>) -> Result<Self, String> {
+        let (program, arguments) = words.split_first().ok_or("no editor")?;
+        let child = Command::new(program)
+            .args(arguments)
+            .args(at_line(program, line))
+            .arg(path)
+            .kill_on_drop(true)
+            .stdin(Stdio::inherit())
+            .stdout(Stdio::inherit())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|error| {
+                format!(
+                    "cannot start {program}: {error}; E edits here, or set $VISUAL. The file is {}",
+                    path.display()
+                )
+            })?;
+        Ok(Self {
+            program: program.clone(),
+            child,
+        })
+    }
+
+    /// Waits until it ends.
+    ///
+    /// # Errors
+    /// A sentence for the screen: it says that it failed.
+    pub async fn ended(&mut self) -> Result<(), String> {
+        let program = &self.program;
+        match self.child.wait().await {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!(
+                "{program} ended with {status}; the file is as it left it"
+            )),
+            Err(error) => Err(format!("cannot wait for {program}: {error}")),
+        }
+    }
+
+    /// Tells it to end, so that it keeps what was typed in its own way; kills it where it does not.
+    pub async fn stop(&mut self) {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(pid) = id.and_then(Pid::from_raw) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let ended = tokio::time::timeout(GRACE, self.child.wait()).await;
+        if ended.is_err() {
+            let _ = self.child.kill().await;
+        }
     }
 }
 

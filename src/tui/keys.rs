@@ -147,7 +147,7 @@ pub const BINDINGS: &[Binding] = &[
     row(Action::Edit, Lab, &[character('e')], "e", "edit",
         "Edit this stage's manifest in $VISUAL or $EDITOR."),
     row(Action::EditHere, Lab, &[character('E')], "E", "edit here",
-        "Edit it in the built-in editor: Ctrl-S saves, Esc leaves, Ctrl-U undoes, Ctrl-R redoes."),
+        "Edit it in the built-in editor: Ctrl-S saves, Esc leaves, Ctrl-U undoes, Ctrl-R redoes. What the screen's end left unsaved is offered."),
     row(Action::Apply, Lab, &[character('a')], "a", "apply",
         "Show which cells of the recorded probes the edited filter would flip, and apply it."),
     row(Action::Hint, Lab, &[character('h')], "h", "hint",
@@ -238,7 +238,7 @@ pub const BINDINGS: &[Binding] = &[
     row(Action::Quit, Program, &[character('q')], "q", "quit",
         "Leave. Everything is saved, and the next start goes on here."),
     row(Action::Interrupt, Program, &[control('c')], "Ctrl-C", "",
-        "Leave at once, whatever runs."),
+        "Leave at once, whatever runs (exit code 130). Everything is saved; so is what is being typed in the built-in editor."),
 ];
 
 /// What a key event means, if anything.

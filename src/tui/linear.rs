@@ -3,26 +3,31 @@
 //!
 //! It drives the same [`App`] and the same session as the screen does; words stand for its keys.
 
+mod showing;
+mod texts;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, IsTerminal as _, Write};
+use std::io::{IsTerminal as _, Write};
 use std::path::Path;
 
 use ratatui::text::Line;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
 
-use super::app::{App, Command, Overlay, Pane, stage_word};
+use self::texts::{counters_text, offer, phase, place};
+use super::app::{App, Command, Overlay};
+use super::editor::{self, Editor};
 use super::keys::Action;
-use super::look::{Answer, Looker};
-use super::manifest::{self, Texts};
+use super::look::Looker;
+use super::manifest::Compare;
 use super::screen::{End, ScreenError};
+use super::signals::Signals;
+use super::terminal::Modes;
 use super::theme::Theme;
+use super::typed::Typed;
 use super::vetting::vet;
-use super::{editor, keys, markdown, preview, view};
+use super::{markdown, preview, view};
 use crate::cluster::Cluster;
-use crate::evidence::{CellState, Layer};
 use crate::runner::driver::Driver;
-use crate::session::{Message, SessionView, StagePhase, State};
+use crate::session::{Message, StagePhase};
 
 /// Where there is no terminal: wide enough that no sentence is broken for its own sake.
 const WIDTH: u16 = 2000;
@@ -81,24 +86,12 @@ pub async fn run(
         looker,
         out,
         said: Said::default(),
+        signals: Signals::heard()?,
+        typed: Typed::start()?,
         told_found: false,
         gone: false,
     };
-    linear.run(typed()).await
-}
-
-/// Lines of stdin. The thread that reads them ends with the process.
-fn typed() -> mpsc::UnboundedReceiver<String> {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { return };
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
+    linear.run().await
 }
 
 /// What was said last, so that only changes are.
@@ -120,6 +113,8 @@ struct Linear<'a> {
     looker: Looker,
     out: &'a mut (dyn Write + Send),
     said: Said,
+    signals: Signals,
+    typed: Typed,
     /// What was found when the session was taken up has been said.
     told_found: bool,
     /// Nobody reads any more.
@@ -127,13 +122,7 @@ struct Linear<'a> {
 }
 
 impl Linear<'_> {
-    async fn run(
-        &mut self,
-        mut typed: mpsc::UnboundedReceiver<String>,
-    ) -> Result<End, ScreenError> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+    async fn run(&mut self) -> Result<End, ScreenError> {
         self.say(
             "eventlab, line by line. Type help for the words; an empty line does what is offered.",
         );
@@ -147,8 +136,8 @@ impl Linear<'_> {
             let working = matches!(self.driver.state().phase(), StagePhase::Working { .. });
             if !working && !waiting.is_empty() {
                 let line = waiting.remove(0);
-                if self.line(&line).await? {
-                    return Ok(End::Quit);
+                if let Some(end) = self.line(&line).await? {
+                    return Ok(end);
                 }
                 continue;
             }
@@ -157,13 +146,11 @@ impl Linear<'_> {
             }
             tokio::select! {
                 biased;
-                _ = terminate.recv() => return Ok(End::Terminated),
-                _ = hang_up.recv() => return Ok(End::Interrupted),
-                _ = interrupt.recv() => return Ok(End::Quit),
-                line = typed.recv(), if open => match line {
+                end = self.signals.end() => return Ok(end),
+                line = self.typed.next(), if open => match line {
                     Some(line) if working && !at_once(&line) => waiting.push(line),
-                    Some(line) => if self.line(&line).await? {
-                        return Ok(End::Quit);
+                    Some(line) => if let Some(end) = self.line(&line).await? {
+                        return Ok(end);
                     },
                     None => open = false,
                 },
@@ -218,12 +205,8 @@ impl Linear<'_> {
         }
         self.said.wait = wait;
         lines.extend(self.said.cells(state));
-        let counters = state.counters();
-        let counted = format!(
-            "intakes {}, approved {}, completed {}, effects {}",
-            counters.intakes, counters.approved, counters.completed, counters.effects
-        );
-        if counted != self.said.counters && !(moved && counters == Default::default()) {
+        let counted = counters_text(state);
+        if counted != self.said.counters && !(moved && state.counters() == Default::default()) {
             lines.push(counted.clone());
         }
         self.said.counters = counted;
@@ -272,8 +255,8 @@ impl Linear<'_> {
         self.say_lines(&after);
     }
 
-    /// Takes a typed line; true to leave.
-    async fn line(&mut self, line: &str) -> Result<bool, ScreenError> {
+    /// Takes a typed line; answers how it ends, if one leaves.
+    async fn line(&mut self, line: &str) -> Result<Option<End>, ScreenError> {
         let line = line.trim();
         if let Ok(number) = line.parse::<usize>()
             && self.app.overlay.is_some()
@@ -281,111 +264,84 @@ impl Linear<'_> {
             let command = self.app.pick(number.wrapping_sub(1), self.driver.state());
             return self.carry_out(command).await;
         }
-        let mut words = line.split_whitespace();
-        match words.next() {
-            Some("help" | "?") => self.help(),
-            Some("status" | "table") => self.table(),
-            Some("text") => self.said.place.clear(),
-            Some("facts") => {
-                let words: Vec<&str> = words.collect();
-                self.facts(&words);
-            }
-            Some("manifest") => self.manifest(),
-            Some("report") => {
-                let answer = self.looker.look(&super::look::Look::Report).await;
-                self.answer(answer);
-            }
-            Some("ledger") => {
-                let answer = self.looker.look(&super::look::Look::Tables).await;
-                self.answer(answer);
-            }
-            Some("logs") => {
-                let look = match words.next() {
-                    Some(of) => super::look::Look::Log { of: of.to_owned() },
-                    None => super::look::Look::Pods,
-                };
-                let answer = self.looker.look(&look).await;
-                self.answer(answer);
-            }
-            Some("quit" | "q") => return Ok(true),
-            Some("no") if self.app.overlay.is_some() => self.app.overlay = None,
-            word => {
-                let word = word.unwrap_or("next");
-                let found = WORDS.iter().find(|(name, ..)| *name == word);
-                let Some((_, action, _)) = found else {
-                    self.say(&format!("there is no word {word}; help lists them"));
-                    return Ok(false);
-                };
-                if self.app.overlay.is_some() && *action == Action::Next {
-                    self.say("type the number of a choice, or no");
-                    return Ok(false);
-                }
-                self.app.overlay = None;
-                self.app.prepare(self.driver.state(), 80, 24);
-                let command = self.app.act(*action, self.driver.state());
-                return self.carry_out(command).await;
-            }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (word, rest) = match words.split_first() {
+            Some((word, rest)) => (*word, rest),
+            None => ("next", &[][..]),
+        };
+        match word {
+            "quit" | "q" => return Ok(Some(End::Quit)),
+            "no" if self.app.overlay.is_some() => self.app.overlay = None,
+            word if self.shown(word, rest).await => {}
+            word => return self.act(word).await,
         }
-        Ok(false)
+        Ok(None)
     }
 
-    async fn carry_out(&mut self, command: Option<Command>) -> Result<bool, ScreenError> {
+    /// Does what a word stands for.
+    async fn act(&mut self, word: &str) -> Result<Option<End>, ScreenError> {
+        let found = WORDS.iter().find(|(name, ..)| *name == word);
+        let Some((_, action, _)) = found else {
+            self.say(&format!("there is no word {word}; help lists them"));
+            return Ok(None);
+        };
+        if self.app.overlay.is_some() && *action == Action::Next {
+            self.say("type the number of a choice, or no");
+            return Ok(None);
+        }
+        self.app.overlay = None;
+        self.app.prepare(self.driver.state(), 80, 24);
+        let command = self.app.act(*action, self.driver.state());
+        self.carry_out(command).await
+    }
+
+    async fn carry_out(&mut self, command: Option<Command>) -> Result<Option<End>, ScreenError> {
         match command {
             None => {}
-            Some(Command::Quit) => return Ok(true),
-            Some(Command::Tell(message)) => {
-                let state = self.driver.state();
-                match vet(state, &message, &self.looker.dir, &self.looker.cluster) {
-                    Ok(notes) => notes.iter().for_each(|note| self.say(note)),
-                    Err(why) => {
-                        self.say(&why);
-                        return Ok(false);
-                    }
-                }
-                self.driver.tell(message.clone())?;
-                self.app.follow_up(&message, self.driver.state());
-                if matches!(message, Message::Reveal { .. }) && self.driver.state().revealed() {
-                    self.manifest();
-                }
-            }
+            Some(Command::Quit) => return Ok(Some(End::Quit)),
+            Some(Command::Interrupt) => return Ok(Some(End::Interrupted)),
+            Some(Command::GoOn) => match preview::due(self.driver)? {
+                Some(file) => self.app.overlay = Some(preview::of(self.driver, &file)),
+                None => self.tell(Message::Next)?,
+            },
+            Some(Command::Tell(message)) => self.tell(message)?,
             Some(Command::Edit { manifest, line } | Command::EditHere { manifest, line }) => {
-                self.edit(&manifest, line).await?;
+                if let Some(end) = self.edit(&manifest, line).await? {
+                    return Ok(Some(end));
+                }
             }
-            Some(Command::Preview { manifest }) => self.preview(&manifest),
-            Some(Command::Look(look)) => {
-                let answer = self.looker.look(&look).await;
-                self.answer(answer);
+            Some(Command::Preview { manifest }) => {
+                self.app.overlay = Some(preview::of(self.driver, &manifest));
             }
+            Some(Command::Look(look)) => self.look(look).await,
             Some(Command::Copy(text)) => self.say(&text),
-            Some(Command::Save { .. } | Command::Mouse(_) | Command::Redraw | Command::Suspend) => {
-            }
+            Some(
+                Command::Save { .. }
+                | Command::TakeUp { .. }
+                | Command::Mouse(_)
+                | Command::Redraw
+                | Command::Suspend,
+            ) => {}
         }
         self.overlay();
-        Ok(false)
+        Ok(None)
     }
 
-    fn answer(&mut self, answer: Result<Answer, String>) {
-        match answer {
-            Ok(Answer::Object { title, lines, .. }) => {
-                self.say(&title);
-                lines.iter().for_each(|line| self.say(line));
+    fn tell(&mut self, message: Message) -> Result<(), ScreenError> {
+        let state = self.driver.state();
+        match vet(state, &message, &self.looker.dir, &self.looker.cluster) {
+            Ok(notes) => notes.iter().for_each(|note| self.say(note)),
+            Err(why) => {
+                self.say(&why);
+                return Ok(());
             }
-            Ok(Answer::Report(text)) => self.say_markdown(&text),
-            Ok(Answer::Tables(tables)) => {
-                for table in tables {
-                    self.say(&format!("{}, {} rows", table.title, table.rows.len()));
-                    for row in &table.rows {
-                        let cells = table.columns.iter().zip(row);
-                        let cells: Vec<String> = cells
-                            .filter(|(_, cell)| !cell.is_empty())
-                            .map(|(name, cell)| format!("{name} {cell}"))
-                            .collect();
-                        self.say(&cells.join(", "));
-                    }
-                }
-            }
-            Err(error) => self.say(&error),
         }
+        self.driver.tell(message.clone())?;
+        self.app.follow_up(&message, self.driver.state());
+        if matches!(message, Message::Reveal { .. }) && self.driver.state().revealed() {
+            self.manifest(Compare::Reference);
+        }
+        Ok(())
     }
 
     /// Says a question with its numbered choices; anything else that is open is said and closed.
@@ -413,130 +369,71 @@ impl Linear<'_> {
         }
     }
 
-    fn help(&mut self) {
-        for (word, _, what) in WORDS {
-            self.say(&format!("{word}: {what}"));
-        }
-        for text in [
-            "status: every probe and where it is",
-            "facts PROBE LAYER: the facts of a cell, with their lines and commands",
-            "manifest: this stage's manifest",
-            "ledger: what the ledger holds",
-            "logs: the pods; logs NAME: the last lines of the first whose name begins so",
-            "report: the incident report so far",
-            "text: the stage's text again",
-            "A number chooses from a list; no leaves it.",
-        ] {
-            self.say(text);
-        }
-        self.say(&format!(
-            "The same with keys on a screen: {} keys, see eventlab man.",
-            keys::BINDINGS.len()
-        ));
-    }
-
-    fn table(&mut self) {
-        let state = self.driver.state();
-        let rows = state.rows();
-        let names = super::panes::row_names(&rows, state);
-        let mut lines = Vec::new();
-        for (row, name) in rows.iter().zip(names) {
-            let cells: Vec<String> = Layer::ALL
-                .iter()
-                .map(|layer| {
-                    let cell = row.cell(*layer);
-                    format!("{} {}", layer.name(), word(cell.state, &cell.text))
-                })
-                .collect();
-            lines.push(format!("{name} ({}): {}", row.probe, cells.join(", ")));
-        }
-        if lines.is_empty() {
-            lines.push("no probe was sent yet".to_owned());
-        }
-        lines.iter().for_each(|line| self.say(line));
-        self.said.offer.clear();
-    }
-
-    fn facts(&mut self, words: &[&str]) {
-        let state = self.driver.state();
-        let (Some(probe), Some(layer)) = (
-            words.first(),
-            words.get(1).and_then(|name| Layer::parse(name)),
-        ) else {
-            self.say("write it as: facts PROBE LAYER, such as facts control filter");
-            return;
-        };
-        let mut lines = Vec::new();
-        for row in state.rows().iter().filter(|row| row.probe == *probe) {
-            for fact in row
-                .cell(layer)
-                .facts
-                .iter()
-                .filter_map(|seq| state.fact(*seq))
-            {
-                lines.push(format!(
-                    "fact {}, {} in {}",
-                    fact.seq, fact.time, fact.source
-                ));
-                lines.push(format!("line: {}", fact.line));
-                lines.push(format!("command: {}", fact.command));
-            }
-        }
-        if lines.is_empty() {
-            lines.push(format!("there is no fact of {probe} at {layer} yet"));
-        }
-        lines.iter().for_each(|line| self.say(line));
-    }
-
-    fn manifest(&mut self) {
-        self.app.manifest = Texts::of(self.driver);
-        for line in self.app.manifest.lines(self.app.compare, self.app.theme) {
-            self.say(&line.to_string());
-        }
-        self.app.compare = manifest::Compare::Nothing;
-        self.app.pane = Pane::Evidence;
-    }
-
-    async fn edit(&mut self, file: &str, line: Option<usize>) -> Result<(), ScreenError> {
+    /// Nothing is read from the terminal while the editor has it.
+    async fn edit(&mut self, file: &str, line: Option<usize>) -> Result<Option<End>, ScreenError> {
         let path = match self.driver.working_copy(file) {
             Ok(path) => path,
             Err(error) => {
                 self.say(&error.to_string());
-                return Ok(());
+                return Ok(None);
             }
         };
-        let edited = match editor::command() {
-            Ok(words) => editor::edit(&words, &path, line).await,
-            Err(why) => Err(format!(
-                "{why}; edit {} in another terminal, then type apply",
-                path.display()
-            )),
+        let editor = editor::command()
+            .map_err(|why| {
+                format!(
+                    "{why}; edit {} in another terminal, then type apply",
+                    path.display()
+                )
+            })
+            .and_then(|words| {
+                self.typed.pause();
+                Editor::start(&words, &path, line)
+            });
+        let edited = match editor {
+            Ok(editor) => self.wait_for(editor).await,
+            Err(why) => Ok(Err(why)),
         };
-        match edited {
-            Ok(()) => {
+        self.signals.forget_keys();
+        self.typed.resume()?;
+        match edited? {
+            Ok(Some(end)) => return Ok(Some(end)),
+            Ok(None) => {
                 self.driver.tell(Message::Edited {
                     manifest: file.to_owned(),
                 })?;
-                self.preview(file);
+                self.app.overlay = Some(preview::of(self.driver, file));
             }
-            Err(error) => self.say(&error),
+            Err(why) => self.say(&why),
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn preview(&mut self, file: &str) {
-        if let Err(error) = SessionView::copies(&self.looker.dir).read(file) {
-            self.say(&error.to_string());
-            return;
+    /// The session goes on while the editor has the terminal; what changes is said afterwards.
+    async fn wait_for(
+        &mut self,
+        mut editor: Editor,
+    ) -> Result<Result<Option<End>, String>, ScreenError> {
+        let modes = Modes::now();
+        loop {
+            let message = tokio::select! {
+                biased;
+                end = self.signals.end_beside_an_editor() => {
+                    editor.stop().await;
+                    modes.restore();
+                    return Ok(Ok(Some(end)));
+                }
+                edited = editor.ended() => {
+                    modes.restore();
+                    return Ok(edited.map(|()| None));
+                }
+                message = self.driver.next() => message,
+            };
+            if let Err(error) = self.driver.take(message) {
+                editor.stop().await;
+                modes.restore();
+                return Err(error.into());
+            }
         }
-        let text = self
-            .driver
-            .copy_text(file)
-            .unwrap_or_else(|| self.driver.original(file));
-        self.app.overlay = Some(match manifest::check(file, &text) {
-            Err((error, line)) => preview::unreadable(file, &text, &error, line),
-            Ok(edited) => preview::overlay(self.driver, file, &text, &edited),
-        });
     }
 }
 
@@ -544,108 +441,6 @@ impl Linear<'_> {
 fn at_once(line: &str) -> bool {
     matches!(
         line.trim(),
-        "cancel" | "quit" | "q" | "status" | "table" | "help" | "?"
+        "cancel" | "quit" | "q" | "status" | "table" | "gate" | "counters" | "help" | "?"
     )
-}
-
-fn place(state: &State) -> String {
-    match (state.lab(), state.stage()) {
-        (Some(lab), Some(stage)) => format!(
-            "Lab {}, stage {} of {}, {}: {}",
-            lab.name,
-            state.stage_index() + 1,
-            lab.stages.len(),
-            stage_word(stage.kind),
-            stage.title
-        ),
-        _ => "There are no labs.".to_owned(),
-    }
-}
-
-fn phase(state: &State) -> String {
-    let mut lines = match state.phase() {
-        StagePhase::Passed => vec!["passed".to_owned()],
-        StagePhase::Failed { failures } => failures
-            .iter()
-            .map(|failure| format!("refuted: {}", failure.text))
-            .collect(),
-        StagePhase::Unproven { reasons } => reasons
-            .iter()
-            .map(|reason| format!("unproven: {}", reason.text))
-            .collect(),
-        StagePhase::Interrupted { .. } => vec!["interrupted".to_owned()],
-        StagePhase::Fresh | StagePhase::Working { .. } => Vec::new(),
-    };
-    lines.extend(
-        state
-            .drift()
-            .iter()
-            .map(|line| format!("the cluster differs: {line}")),
-    );
-    lines.extend(view::unresolved(state, false));
-    lines.join("\n")
-}
-
-/// What can be done now.
-fn offer(state: &State) -> String {
-    let footer = state.footer();
-    if footer.cancel {
-        return String::new();
-    }
-    let mut words = Vec::new();
-    if footer.next_enabled || footer.reconcile {
-        words.push(format!("Enter: {}", footer.next));
-    } else if !footer.next.is_empty() {
-        words.push(footer.next.clone());
-    }
-    for (wanted, word) in [
-        (footer.predict || footer.report, "answer"),
-        (footer.edit, "edit"),
-        (footer.edit, "apply"),
-        (footer.hint, "hint"),
-        (footer.reveal, "solution"),
-        (footer.retry, "again"),
-    ] {
-        if wanted {
-            words.push(word.to_owned());
-        }
-    }
-    words.join("; ")
-}
-
-fn word(state: CellState, text: &str) -> String {
-    let word = match state {
-        CellState::Yes => "yes",
-        CellState::Implied => "implied",
-        CellState::No => "no",
-        CellState::Pending => "pending",
-        CellState::Unknown => "unknown",
-    };
-    if text.is_empty() {
-        word.to_owned()
-    } else {
-        format!("{word}, {text}")
-    }
-}
-
-impl Said {
-    /// Cells that have changed, each in one line.
-    fn cells(&mut self, state: &State) -> Vec<String> {
-        let rows = state.rows();
-        let names = super::panes::row_names(&rows, state);
-        let mut lines = Vec::new();
-        for (index, (row, name)) in rows.iter().zip(names).enumerate() {
-            for layer in Layer::ALL {
-                let cell = row.cell(layer);
-                let now = word(cell.state, &cell.text);
-                let key = (format!("{index} {name}"), layer.name());
-                let settled = !matches!(cell.state, CellState::Unknown | CellState::Pending);
-                let before = self.cells.insert(key, now.clone());
-                if settled && before.as_deref() != Some(now.as_str()) {
-                    lines.push(format!("{name}: {} {now}", layer.name()));
-                }
-            }
-        }
-        lines
-    }
 }

@@ -40,6 +40,8 @@ pub struct Texts {
     /// The manifest that this stage edits; empty where it edits none.
     pub file: String,
     pub copy: String,
+    /// Why the working copy cannot be read.
+    pub trouble: Option<String>,
     pub original: String,
     /// What was applied last.
     pub applied: Option<String>,
@@ -61,7 +63,8 @@ impl Texts {
             let copy = state
                 .uses_working_copy(file)
                 .then(|| driver.copy_text(file));
-            copy.flatten().unwrap_or_else(|| driver.original(file))
+            let copy = copy.transpose().map_err(|error| error.to_string())?;
+            Ok(copy.flatten().unwrap_or_else(|| driver.original(file)))
         };
         let Some(fix) = &stage.fix else {
             return Self {
@@ -69,14 +72,19 @@ impl Texts {
                     .apply
                     .iter()
                     .rev()
-                    .map(|file| (file.clone(), text(file)))
+                    .map(|file| (file.clone(), text(file).unwrap_or_else(|why: String| why)))
                     .collect(),
                 ..Self::default()
             };
         };
+        let (copy, trouble) = match text(&fix.manifest) {
+            Ok(text) => (text, None),
+            Err(why) => (String::new(), Some(why)),
+        };
         Self {
             file: fix.manifest.clone(),
-            copy: text(&fix.manifest),
+            copy,
+            trouble,
             original: driver.original(&fix.manifest),
             applied: driver.applied_text(&fix.manifest),
             reference: state.revealed().then(|| driver.original(&fix.solution)),
@@ -99,6 +107,11 @@ impl Texts {
                 .collect();
         }
         let file = &self.file;
+        if let Some(trouble) = &self.trouble {
+            let style = theme.outcome(Outcome::Refuted).1;
+            let said = Span::styled(theme.text(trouble), style);
+            return vec![titled(&format!("# {file}"), theme), Line::from(said)];
+        }
         let (title, from) = match compare {
             Compare::Nothing => {
                 let word = if self.copy == self.original {
@@ -256,6 +269,7 @@ mod tests {
         Texts {
             file: "a/sensor.yaml".to_owned(),
             copy: "a: 1\nb: 3\n".to_owned(),
+            trouble: None,
             original: "a: 1\nb: 2\n".to_owned(),
             applied: Some("a: 0\nb: 3\n".to_owned()),
             reference: None,

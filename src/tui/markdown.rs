@@ -324,6 +324,31 @@ pub fn cut(text: &str, width: usize) -> String {
     result
 }
 
+/// As [`cut`]; what is left out is marked.
+#[must_use]
+pub fn shortened(text: &str, width: usize, mark: &str) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(mark.width());
+    format!("{}{}", cut(text, room), cut(mark, width))
+}
+
+/// A text in pieces of a width; none where there is no room or no text.
+#[must_use]
+pub fn pieces(text: &str, width: usize) -> Vec<String> {
+    let mut rest = text;
+    let mut found = Vec::new();
+    loop {
+        let head = cut(rest, width);
+        if head.is_empty() {
+            return found;
+        }
+        rest = rest.get(head.len()..).unwrap_or_default();
+        found.push(head);
+    }
+}
+
 /// Wraps styled text at blanks; words longer than a line are split. A word may change its style within.
 #[must_use]
 pub fn wrap(spans: &[Span<'static>], width: usize, first: &str, rest: &str) -> Vec<Line<'static>> {
@@ -412,6 +437,13 @@ fn trimmed(mut spans: Vec<Span<'static>>) -> Line<'static> {
         last.content = last.content.trim_end().to_owned().into();
     }
     Line::from(spans)
+}
+
+/// `1 line`, `2 lines`.
+#[must_use]
+pub fn counted(count: usize, what: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{ending}")
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Lines of the panes: evidence, logs, manifest, ledger, counters, access, gate, report.
 
+use std::collections::BTreeSet;
+
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
@@ -72,12 +74,19 @@ pub fn probe_title(state: &State, name: &str) -> String {
 /// Places of the facts that pass the evidence pane's filters.
 #[must_use]
 pub fn filtered(state: &State, app: &App) -> Vec<usize> {
+    // What says that the Sensor was ready for a probe names no probe.
+    let of_cells: BTreeSet<u64> = app
+        .scene
+        .rows
+        .iter()
+        .filter(|row| Some(row.probe.as_str()) == app.by_probe.as_deref())
+        .flat_map(Row::facts)
+        .collect();
     let passes = |fact: &Fact| {
         let layer = app.by_layer.is_none_or(|layer| fact.layer == layer);
-        let probe = app
-            .by_probe
-            .as_deref()
-            .is_none_or(|probe| fact.probe.as_deref() == Some(probe));
+        let probe = app.by_probe.as_deref().is_none_or(|probe| {
+            fact.probe.as_deref() == Some(probe) || of_cells.contains(&fact.seq)
+        });
         layer && probe
     };
     let facts = state.facts().iter().enumerate();
@@ -136,10 +145,19 @@ pub fn line_text(state: &State, app: &App, place: usize) -> Option<String> {
     }
 }
 
-/// Rows of the screen that a wrapped line takes.
+/// The rows of the screen that a wrapped line takes; at least one.
+pub fn rows(text: &str, width: usize) -> impl Iterator<Item = String> + use<> {
+    let mut rows = markdown::pieces(text, width);
+    if rows.is_empty() {
+        rows.push(String::new());
+    }
+    rows.into_iter()
+}
+
+/// How many rows of the screen a wrapped line takes.
 #[must_use]
 pub fn wrapped_rows(state: &State, app: &App, place: usize, width: usize) -> usize {
-    line_text(state, app, place).map_or(1, |text| text.width().div_ceil(width.max(1)).max(1))
+    line_text(state, app, place).map_or(1, |text| rows(&text, width).count())
 }
 
 /// What stands beside the names of the panes.

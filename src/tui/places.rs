@@ -9,6 +9,8 @@ pub const LEAST: (u16, u16) = (60, 16);
 /// From this width on the stages stand in a column of their own.
 const WIDE: u16 = 100;
 const SIDE: u16 = 28;
+/// That column takes nothing of the width that the rest has on a screen without it.
+const MAIN: u16 = 80;
 /// Lines that are left to the pane beside a text that is to be read.
 const LEAST_PANE: u16 = 3;
 /// A text has at least so many rows where there is room, and grows by so many.
@@ -75,7 +77,7 @@ impl Places {
         let wide = width >= WIDE;
         let side = if wide {
             Rect {
-                width: SIDE,
+                width: SIDE.min(width.saturating_sub(MAIN)),
                 ..body
             }
         } else {

@@ -1,15 +1,64 @@
 //! What is shown before an edited manifest is applied.
 
-use super::app::Overlay;
+use super::app::{Overlay, before_applying, not_text, unreadable};
+use super::manifest;
+use super::markdown::counted;
 use super::replay::{self, Replayed};
 use crate::cluster::Manifest;
-use crate::runner::driver::Driver;
+use crate::runner::driver::{Driver, DriverError};
+use crate::session::{Message, StagePhase};
 
-pub use super::app::unreadable;
+/// The manifest that is to be looked at before Enter applies it: its working copy was edited, here or by another program.
+/// The session is told of an edit that it does not know of.
+///
+/// # Errors
+/// The session cannot be saved.
+pub fn due(driver: &mut Driver) -> Result<Option<String>, DriverError> {
+    let state = driver.state();
+    let fix = state.stage().and_then(|stage| stage.fix.as_ref());
+    let done = matches!(
+        state.phase(),
+        StagePhase::Passed | StagePhase::Working { .. }
+    );
+    let Some(file) = fix.filter(|_| !done).map(|fix| fix.manifest.clone()) else {
+        return Ok(None);
+    };
+    let known = state
+        .progress_here()
+        .is_some_and(|lab| lab.edited.contains(&file));
+    if known {
+        return Ok(Some(file));
+    }
+    let live = driver.applied_text(&file);
+    let differs = match driver.copy_text(&file) {
+        Ok(None) => false,
+        Ok(Some(text)) => text != live.unwrap_or_else(|| driver.original(&file)),
+        Err(_) => true,
+    };
+    if !differs {
+        return Ok(None);
+    }
+    driver.tell(Message::Edited {
+        manifest: file.clone(),
+    })?;
+    Ok(Some(file))
+}
 
-/// The overlay for a working copy that can be read: what differs from what is applied, and the cells that would flip.
+/// What is shown of a working copy: what applying it would do, or why it cannot be applied.
 #[must_use]
-pub fn overlay(driver: &Driver, file: &str, text: &str, edited: &[Manifest]) -> Overlay {
+pub fn of(driver: &Driver, file: &str) -> Overlay {
+    let text = match driver.copy_text(file) {
+        Ok(text) => text.unwrap_or_else(|| driver.original(file)),
+        Err(error) => return not_text(file, &error.to_string()),
+    };
+    match manifest::check(file, &text) {
+        Err((error, line)) => unreadable(file, &text, &error, line),
+        Ok(edited) => overlay(driver, file, &text, &edited),
+    }
+}
+
+/// What differs from what is applied, and the cells that would flip.
+fn overlay(driver: &Driver, file: &str, text: &str, edited: &[Manifest]) -> Overlay {
     let mut lines = vec![match driver.applied_text(file) {
         Some(applied) if applied == text => "The same text is applied already.".to_owned(),
         Some(applied) => format!("{} against what is applied:", changes(&applied, text)),
@@ -17,7 +66,7 @@ pub fn overlay(driver: &Driver, file: &str, text: &str, edited: &[Manifest]) -> 
     }];
     lines.extend(replayed(driver, edited));
     let next = driver.state().footer().next;
-    super::app::before_applying(file, lines, &next)
+    before_applying(file, lines, &next)
 }
 
 fn changes(old: &str, new: &str) -> String {
@@ -30,7 +79,7 @@ fn changes(old: &str, new: &str) -> String {
             similar::ChangeTag::Equal => {}
         }
     }
-    format!("{added} lines more, {removed} lines less")
+    format!("{} more, {removed} less", counted(added, "line"))
 }
 
 /// The recorded probes under the edited Sensor, in lines; what flips comes first.
@@ -43,16 +92,17 @@ fn replayed(driver: &Driver, edited: &[Manifest]) -> Vec<String> {
         ];
     }
     let event = state.lab().map(|lab| lab.event.clone()).unwrap_or_default();
-    let sources = sources(driver);
     let now = jiff::Timestamp::now();
-    match replay::replay(edited, &sources, &event, &recorded, now) {
+    let answers = sources(driver)
+        .and_then(|sources| replay::replay(edited, &sources, &event, &recorded, now));
+    match answers {
         Err(error) => vec![error],
         Ok(mut answers) => {
             let flips = answers.iter().filter(|one| one.flips()).count();
             answers.sort_by_key(|one| !one.flips());
             let head = format!(
-                "Of {} recorded probes, {flips} would be judged otherwise. Nothing was sent; only probes prove a filter.",
-                answers.len()
+                "Of {}, {flips} would be judged otherwise. Nothing was sent; only probes prove a filter.",
+                counted(answers.len(), "recorded probe")
             );
             std::iter::once(head)
                 .chain(answers.iter().map(Replayed::line))
@@ -62,7 +112,7 @@ fn replayed(driver: &Driver, edited: &[Manifest]) -> Vec<String> {
 }
 
 /// The EventSources that the lab applies.
-fn sources(driver: &Driver) -> Vec<Manifest> {
+fn sources(driver: &Driver) -> Result<Vec<Manifest>, String> {
     let state = driver.state();
     let files = state
         .lab()
@@ -76,13 +126,17 @@ fn sources(driver: &Driver) -> Vec<Manifest> {
             continue;
         }
         seen.push(file);
-        let text = driver
-            .copy_text(file)
-            .filter(|_| state.uses_working_copy(file))
-            .unwrap_or_else(|| driver.original(file));
+        let copy = if state.uses_working_copy(file) {
+            driver
+                .copy_text(file)
+                .map_err(|error| format!("No probe is replayed: {error}."))?
+        } else {
+            None
+        };
+        let text = copy.unwrap_or_else(|| driver.original(file));
         if text.contains("EventSource") {
             found.extend(Manifest::read(file, &text).unwrap_or_default());
         }
     }
-    found
+    Ok(found)
 }

@@ -7,12 +7,22 @@ use jiff::Timestamp;
 
 use crate::cluster::Manifest;
 use crate::embedded::services::eventsource::{self, Intake};
-use crate::evidence::{Layer, Row};
+use crate::evidence::reason::of_discard;
+use crate::evidence::{Layer, Observation, Reason, Row};
 use crate::lab::Probe;
 use crate::report::explain::walk::{Input, walk};
 use crate::report::explain::{Act, DependencyStep, Request, Sensor, Stop, TransformStep, Walk};
 use crate::runner::sending;
 use crate::session::State;
+
+/// What a Sensor decides of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    Passed,
+    Rejected(Reason),
+    /// The filter passes it, and its object cannot be built.
+    NotBuilt,
+}
 
 /// A probe that was sent, and what the Sensor made of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +31,8 @@ pub struct Recorded {
     pub probe: Probe,
     pub trace: String,
     pub attempt: u32,
-    pub passed: bool,
-    /// What the filter cell says.
+    pub judged: Judged,
+    /// What the cell says that it was stopped at; empty where it passed.
     pub text: String,
 }
 
@@ -30,10 +40,25 @@ pub struct Recorded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Now {
     Passes,
-    Rejected(String),
+    Rejected {
+        reason: Reason,
+        text: String,
+    },
     /// The filter passes it, and the object cannot be built.
     NotSubmitted(String),
     NotReached(String),
+}
+
+impl Now {
+    /// `None` where the Sensor has nothing to decide.
+    fn judged(&self) -> Option<Judged> {
+        match self {
+            Now::Passes => Some(Judged::Passed),
+            Now::Rejected { reason, .. } => Some(Judged::Rejected(*reason)),
+            Now::NotSubmitted(_) => Some(Judged::NotBuilt),
+            Now::NotReached(_) => None,
+        }
+    }
 }
 
 /// One line of the answer.
@@ -44,33 +69,37 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Whether the filter's cell would be another one.
+    /// Whether it would be decided otherwise: passed or not, its object built or not, rejected for another reason.
     #[must_use]
     pub fn flips(&self) -> bool {
-        let passes = matches!(self.now, Now::Passes | Now::NotSubmitted(_));
-        passes != self.recorded.passed
+        self.now.judged() != Some(self.recorded.judged)
     }
 
-    /// The line as it is shown; `+` passes now and did not, `-` the other way round.
+    /// The line as it is shown; `+` passes now and did not, `-` the other way round, `~` stops as before, and otherwise.
     #[must_use]
     pub fn line(&self) -> String {
-        let before = if self.recorded.passed {
-            "passed".to_owned()
-        } else if self.recorded.text.is_empty() {
-            "rejected".to_owned()
-        } else {
-            format!("rejected ({})", self.recorded.text)
+        let text = &self.recorded.text;
+        let because = |word: &str| match text.as_str() {
+            "" => word.to_owned(),
+            text => format!("{word} ({text})"),
+        };
+        let before = match self.recorded.judged {
+            Judged::Passed if text.is_empty() => "passed".to_owned(),
+            Judged::Passed | Judged::NotBuilt => because("passed the filter, not submitted"),
+            Judged::Rejected(_) => because("rejected"),
         };
         let now = match &self.now {
             Now::Passes => "passes".to_owned(),
-            Now::Rejected(why) => format!("rejected ({why})"),
+            Now::Rejected { text, .. } => format!("rejected ({text})"),
             Now::NotSubmitted(why) => format!("passes the filter, and its object fails: {why}"),
             Now::NotReached(why) => format!("does not reach the Sensor: {why}"),
         };
-        let (mark, word) = match (self.flips(), self.recorded.passed) {
-            (true, false) => ("+", "FLIPS"),
-            (true, true) => ("-", "FLIPS"),
-            (false, _) => (" ", "same"),
+        let passed = self.recorded.judged == Judged::Passed;
+        let (mark, word) = match (self.flips(), passed, self.now == Now::Passes) {
+            (false, ..) => (" ", "same"),
+            (true, _, true) => ("+", "FLIPS"),
+            (true, true, false) => ("-", "FLIPS"),
+            (true, false, false) => ("~", "FLIPS"),
         };
         let title = &self.recorded.probe.title;
         format!("{mark} {word:<5} {title}: {before}, now {now}")
@@ -90,14 +119,14 @@ pub fn recorded(state: &State) -> Vec<Recorded> {
         };
         for row in state.rows_of(stage) {
             let probe = stage.probes.iter().find(|probe| probe.name == row.probe);
-            if let (Some(probe), Some(recorded)) = (probe, judged(&row)) {
+            if let (Some(probe), Some((judged, text))) = (probe, judged(&row, state)) {
                 found.push(Recorded {
                     stage: stage.name.clone(),
                     probe: probe.clone(),
                     trace: row.trace.clone().unwrap_or_default(),
                     attempt: run.attempt,
-                    passed: recorded.0,
-                    text: recorded.1,
+                    judged,
+                    text,
                 });
             }
         }
@@ -105,10 +134,39 @@ pub fn recorded(state: &State) -> Vec<Recorded> {
     found
 }
 
-/// Whether the filter passed it and the cell's text; `None` where that is not known.
-fn judged(row: &Row) -> Option<(bool, String)> {
-    let cell = row.cell(Layer::Filter);
-    (cell.passed() || cell.stopped()).then(|| (cell.passed(), cell.text.clone()))
+/// What was decided, and the text of the cell that stopped it; `None` where that is not known.
+fn judged(row: &Row, state: &State) -> Option<(Judged, String)> {
+    let (filter, submit) = (row.cell(Layer::Filter), row.cell(Layer::Submit));
+    if filter.stopped() {
+        return Some((Judged::Rejected(filter.reason?), filter.text.clone()));
+    }
+    if !filter.passed() {
+        return None;
+    }
+    if !submit.stopped() {
+        return Some((Judged::Passed, String::new()));
+    }
+    let not_built = submit
+        .facts
+        .iter()
+        .filter_map(|seq| state.fact(*seq))
+        .any(|fact| match &fact.observation {
+            Observation::TriggerFailed { error, .. } => is_of_the_object(error),
+            _ => false,
+        });
+    let judged = if not_built {
+        Judged::NotBuilt
+    } else {
+        Judged::Passed
+    };
+    Some((judged, submit.text.clone()))
+}
+
+/// Whether a trigger failed before the API server was asked: only that can be replayed.
+fn is_of_the_object(error: &str) -> bool {
+    !error.starts_with("failed to execute trigger, ")
+        || error.contains("neither name nor generateName is given")
+        || error.contains("unknown operation type")
 }
 
 /// Judges recorded probes by the Sensor among `edited`.
@@ -177,7 +235,13 @@ fn said(walk: &Walk) -> Now {
         }
         Some(Stop::Filter) => {
             let step = walk.dependencies.first();
-            Now::Rejected(step.map_or_else(String::new, rejection))
+            step.map_or_else(
+                || Now::Rejected {
+                    reason: Reason::Mismatch,
+                    text: String::new(),
+                },
+                rejection,
+            )
         }
         _ => match walk.triggers.iter().find(|step| step.act == Act::Fails) {
             Some(step) => Now::NotSubmitted(step.error.clone().unwrap_or_default()),
@@ -187,15 +251,19 @@ fn said(walk: &Walk) -> Now {
 }
 
 /// Why a dependency does not take an event.
-fn rejection(step: &DependencyStep) -> String {
-    match (&step.filter, &step.transform) {
-        (Some(filter), _) => match &filter.error {
-            Some(error) => error.clone(),
-            None => filter.reason.as_str().to_owned(),
-        },
-        (None, Some(TransformStep::Error(error))) => format!("its transform fails: {error}"),
-        (None, _) => "its transform fails".to_owned(),
-    }
+fn rejection(step: &DependencyStep) -> Now {
+    let (reason, text) = match (&step.filter, &step.transform) {
+        (Some(filter), _) => {
+            let reason = of_discard(filter.error.as_deref());
+            let plain = || filter.reason.as_str().to_owned();
+            (reason, filter.error.clone().unwrap_or_else(plain))
+        }
+        (None, Some(TransformStep::Error(error))) => {
+            (Reason::FilterError, format!("its transform fails: {error}"))
+        }
+        (None, _) => (Reason::FilterError, "its transform fails".to_owned()),
+    };
+    Now::Rejected { reason, text }
 }
 
 #[cfg(test)]
@@ -203,7 +271,7 @@ mod tests {
     use super::*;
     use crate::lab::Catalog;
 
-    fn recorded(name: &str, body: &str, passed: bool) -> Recorded {
+    fn recorded(name: &str, body: &str, judged: Judged) -> Recorded {
         let catalog = Catalog::bundled().unwrap();
         let lab = catalog.lab("filter-path").unwrap();
         let probe = lab.stages.iter().find_map(|stage| stage.probes.first());
@@ -218,42 +286,99 @@ mod tests {
             },
             trace: "filter-path-a1-x-00000000".to_owned(),
             attempt: 1,
-            passed,
+            judged,
             text: String::new(),
         }
     }
 
-    fn lines(file: &str) -> Vec<String> {
+    const NESTED: &str = r#"{"event":{"kind":"order.created","orderId":"o","amount":1}}"#;
+    const FLAT: &str = r#"{"kind":"order.created","orderId":"o","amount":1}"#;
+    const CANCELLED: &str = r#"{"event":{"kind":"order.cancelled","orderId":"o","amount":1}}"#;
+
+    fn replayed(sensor: &str, probes: &[Recorded]) -> Vec<Replayed> {
         let catalog = Catalog::bundled().unwrap();
-        let read = |file: &str| Manifest::read(file, catalog.manifest(file).unwrap()).unwrap();
-        let probes = [
-            recorded(
-                "nested",
-                r#"{"event":{"kind":"order.created","orderId":"o","amount":1}}"#,
-                true,
-            ),
-            recorded(
-                "flat",
-                r#"{"kind":"order.created","orderId":"o","amount":1}"#,
-                false,
-            ),
-            recorded(
-                "cancelled",
-                r#"{"kind":"order.cancelled","orderId":"o","amount":1}"#,
-                false,
-            ),
-        ];
+        let sources = catalog.manifest("base/eventsource.yaml").unwrap();
         replay(
-            &read(file),
-            &read("base/eventsource.yaml"),
+            &Manifest::read("s", sensor).unwrap(),
+            &Manifest::read("e", sources).unwrap(),
             "filter-path",
-            &probes,
+            probes,
             Timestamp::UNIX_EPOCH,
         )
         .unwrap()
-        .iter()
-        .map(Replayed::line)
-        .collect()
+    }
+
+    fn lines(file: &str) -> Vec<String> {
+        let catalog = Catalog::bundled().unwrap();
+        let probes = [
+            recorded("nested", NESTED, Judged::Passed),
+            recorded("flat", FLAT, Judged::Rejected(Reason::MissingPath)),
+            recorded("cancelled", CANCELLED, Judged::Rejected(Reason::Mismatch)),
+        ];
+        replayed(catalog.manifest(file).unwrap(), &probes)
+            .iter()
+            .map(Replayed::line)
+            .collect()
+    }
+
+    /// Each outcome of before against each of now: alike is the same, anything else flips.
+    #[test]
+    fn every_change_of_what_is_decided_flips() {
+        let catalog = Catalog::bundled().unwrap();
+        let sensor = catalog.manifest("filter-path/sensor.yaml").unwrap();
+        let unbuilt = sensor.replace("dataKey: body.event.orderId", "dataKey: body.nowhere");
+        assert_ne!(sensor, unbuilt);
+        let befores = [
+            Judged::Passed,
+            Judged::NotBuilt,
+            Judged::Rejected(Reason::MissingPath),
+            Judged::Rejected(Reason::Mismatch),
+            Judged::Rejected(Reason::BadPattern),
+            Judged::Rejected(Reason::FilterError),
+        ];
+        for (sensor, body, now) in [
+            (sensor, NESTED, Judged::Passed),
+            (sensor, FLAT, Judged::Rejected(Reason::MissingPath)),
+            (sensor, CANCELLED, Judged::Rejected(Reason::Mismatch)),
+            (&unbuilt, NESTED, Judged::NotBuilt),
+        ] {
+            for before in befores {
+                let one = &replayed(sensor, &[recorded("probe", body, before)])[0];
+                assert_eq!(one.now.judged(), Some(now), "{one:?}");
+                assert_eq!(one.flips(), before != now, "{one:?}");
+                let line = one.line();
+                let word = if before == now { "  same " } else { " FLIPS " };
+                assert!(line.contains(word), "{line}");
+                let mark = match (before == now, now, before) {
+                    (true, ..) => ' ',
+                    (_, Judged::Passed, _) => '+',
+                    (_, _, Judged::Passed) => '-',
+                    _ => '~',
+                };
+                assert!(line.starts_with(mark), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_fails_before_the_api_is_asked_can_be_replayed() {
+        for (error, own) in [
+            (
+                "failed to execute trigger, workflows.argoproj.io is forbidden",
+                false,
+            ),
+            (
+                "failed to execute trigger, admission webhook denied it",
+                false,
+            ),
+            (
+                "failed to execute trigger, unknown operation type destroy",
+                true,
+            ),
+            ("unable to resolve 'x' parameter value", true),
+        ] {
+            assert_eq!(is_of_the_object(error), own, "{error}");
+        }
     }
 
     #[test]
@@ -274,7 +399,10 @@ mod tests {
             lines[1].starts_with("+ FLIPS flat: rejected, now passes"),
             "{lines:?}"
         );
-        assert!(lines[2].starts_with("  same  cancelled"), "{lines:?}");
+        assert!(
+            lines[2].starts_with("~ FLIPS cancelled: rejected, now rejected"),
+            "{lines:?}"
+        );
     }
 
     #[test]

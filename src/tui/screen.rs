@@ -1,28 +1,30 @@
 //! The loop: keys, messages, log lines and time in; frames out.
 
+mod arrivals;
+mod editing;
+
 use std::path::Path;
 use std::time::Duration;
 
 use crossterm::event::{Event, KeyEventKind, MouseEventKind};
 use futures::StreamExt as _;
 use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::time::Instant;
 
+use self::arrivals::{Arrival, Arrivals, Looked};
 use super::app::{App, Command, Overlay, Pane};
-use super::builtin::BuiltIn;
 use super::logs::LogBook;
 use super::look::{Answer, Look, Looker};
-use super::manifest::{self, Texts};
+use super::manifest::Texts;
+use super::signals::Signals;
 use super::terminal::{Events, Surface, TerminalGuard};
 use super::theme::Theme;
 use super::vetting::vet;
-use super::{editor, preview};
-use crate::cluster::{Cluster, LogFollower, LogLine};
+use crate::cluster::{Cluster, LogFollower};
 use crate::runner::driver::{Driver, DriverError};
 use crate::runner::fault;
-use crate::session::{Message, SessionView};
+use crate::session::{Message, StagePhase};
 
 /// Between two frames.
 pub(super) const FRAME: Duration = Duration::from_millis(33);
@@ -50,7 +52,7 @@ pub enum ScreenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Quit,
-    /// SIGHUP, or the terminal went away.
+    /// Ctrl-C, SIGINT or SIGQUIT; SIGHUP, or the terminal went away.
     Interrupted,
     /// SIGTERM.
     Terminated,
@@ -67,7 +69,7 @@ pub async fn run(
     dir: &Path,
 ) -> Result<End, ScreenError> {
     let surface = TerminalGuard::take()?;
-    Screen::new(driver, cluster, theme, dir, surface)
+    Screen::new(driver, cluster, theme, dir, surface)?
         .run()
         .await
 }
@@ -82,9 +84,6 @@ pub(super) async fn stop_until_continued() -> std::io::Result<bool> {
     Ok(stopped.is_ok() && went)
 }
 
-/// A look at what stands behind a cell, and what came of it.
-type Looked = (Look, Result<Answer, String>);
-
 /// The screen on any surface.
 pub struct Screen<'a, S> {
     driver: &'a mut Driver,
@@ -92,13 +91,14 @@ pub struct Screen<'a, S> {
     surface: S,
     /// `None` while something else has the terminal.
     events: Option<Events>,
-    logs: mpsc::Receiver<LogLine>,
+    signals: Signals,
+    /// Somebody who had stopped the process lets it go on.
+    go_on: unix::Signal,
+    arrivals: Arrivals,
     _follower: LogFollower,
     looker: Looker,
-    answers: (
-        mpsc::UnboundedSender<Looked>,
-        mpsc::UnboundedReceiver<Looked>,
-    ),
+    /// What the answer to the last key was about.
+    phase: StagePhase,
     dirty: bool,
     /// When the next frame may be drawn.
     deadline: Instant,
@@ -118,14 +118,16 @@ pub(super) async fn next_event(events: &mut Option<Events>) -> Option<std::io::R
 
 impl<'a, S: Surface> Screen<'a, S> {
     /// A screen that draws on a surface; the session's directory holds its log lines.
-    #[must_use]
+    ///
+    /// # Errors
+    /// Signals cannot be heard.
     pub fn new(
         driver: &'a mut Driver,
         cluster: &Cluster,
         theme: Theme,
         dir: &Path,
         mut surface: S,
-    ) -> Self {
+    ) -> std::io::Result<Self> {
         let mut app = App::new(theme);
         app.reach.push(cluster.name().to_owned());
         app.logs = LogBook::in_folder(&dir.join("logs"));
@@ -135,21 +137,23 @@ impl<'a, S: Surface> Screen<'a, S> {
             dir: dir.to_owned(),
             labs: driver.state().labs().clone(),
         };
-        Self {
+        Ok(Self {
+            phase: driver.state().phase().clone(),
             driver,
             app,
             events: Some(surface.events()),
             surface,
-            logs,
+            signals: Signals::heard()?,
+            go_on: signal(SignalKind::from_raw(Signal::CONT.as_raw()))?,
+            arrivals: Arrivals::new(logs),
             _follower: follower,
             looker,
-            answers: mpsc::unbounded_channel(),
             dirty: true,
             deadline: Instant::now(),
             stale_texts: true,
             asked: None,
             reading: false,
-        }
+        })
     }
 
     /// Runs until it is left.
@@ -157,52 +161,26 @@ impl<'a, S: Surface> Screen<'a, S> {
     /// # Errors
     /// As [`run`].
     pub async fn run(&mut self) -> Result<End, ScreenError> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
-        let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
-        let mut tick = tokio::time::interval(TICK);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        let mut lines = Vec::with_capacity(LINES);
         loop {
             let waiting = self.driver.state().wait().is_some();
             let searching = self.app.searching.is_some();
             let ended = tokio::select! {
                 biased;
-                _ = terminate.recv() => Some(End::Terminated),
-                _ = hang_up.recv() => Some(End::Interrupted),
-                _ = go_on.recv() => {
-                    // Somebody stopped the process without a word; the shell has had the terminal meanwhile.
-                    self.take_back()?;
-                    None
-                }
+                end = self.signals.end() => Some(end),
+                // Whoever had stopped the process had the terminal meanwhile.
+                _ = self.go_on.recv() => self.take_back(),
                 event = next_event(&mut self.events) => match event {
                     Some(Ok(event)) => self.event(event).await?,
                     // The terminal has gone away.
                     Some(Err(_)) | None => Some(End::Interrupted),
                 },
                 () = tokio::time::sleep_until(self.deadline), if self.dirty => self.draw(),
-                message = self.driver.next() => {
-                    self.driver.take(message)?;
-                    self.state_changed();
-                    None
-                }
-                Some((look, answer)) = self.answers.1.recv() => {
-                    self.answered(look, answer);
-                    None
-                }
-                count = self.logs.recv_many(&mut lines, LINES), if !self.logs.is_closed() || !self.logs.is_empty() => {
-                    lines.drain(..).for_each(|line| self.app.logs.push(&line));
-                    self.dirty |= count > 0 && self.app.pane == Pane::Logs;
+                arrival = self.arrivals.next(self.driver, waiting) => {
+                    self.arrived(arrival)?;
                     None
                 }
                 () = std::future::ready(()), if searching => {
                     self.app.search_on();
-                    self.dirty = true;
-                    None
-                }
-                _ = tick.tick(), if waiting => {
-                    self.driver.tell(Message::Tick(jiff::Timestamp::now()))?;
-                    self.app.scene.stale_block = true;
                     self.dirty = true;
                     None
                 }
@@ -213,8 +191,34 @@ impl<'a, S: Surface> Screen<'a, S> {
         }
     }
 
+    fn arrived(&mut self, arrival: Arrival) -> Result<(), ScreenError> {
+        match arrival {
+            Arrival::Work(message) => {
+                self.driver.take(message)?;
+                self.state_changed();
+            }
+            Arrival::Looked(looked) => self.answered(*looked),
+            Arrival::Lines => {
+                let lines = self.arrivals.lines.drain(..);
+                lines.for_each(|line| self.app.logs.push(&line));
+                self.dirty |= self.app.pane == Pane::Logs;
+            }
+            Arrival::Tick => {
+                self.driver.tell(Message::Tick(jiff::Timestamp::now()))?;
+                self.app.scene.stale_block = true;
+                self.dirty = true;
+            }
+        }
+        Ok(())
+    }
+
     fn state_changed(&mut self) {
         fault::panic_point("screen-task");
+        if *self.driver.state().phase() != self.phase {
+            // What the last key was answered is over.
+            self.phase = self.driver.state().phase().clone();
+            self.app.flash = None;
+        }
         self.app.touch();
         self.app.failure = self.driver.failure().map(str::to_owned);
         self.stale_texts = true;
@@ -256,7 +260,7 @@ impl<'a, S: Surface> Screen<'a, S> {
             self.asked = Some(Instant::now());
             self.reading = true;
         }
-        let (looker, sender) = (self.looker.clone(), self.answers.0.clone());
+        let (looker, sender) = (self.looker.clone(), self.arrivals.answers());
         tokio::spawn(async move {
             let answer = looker.look(&look).await;
             // The screen may have been left meanwhile.
@@ -264,7 +268,7 @@ impl<'a, S: Surface> Screen<'a, S> {
         });
     }
 
-    fn answered(&mut self, look: Look, answer: Result<Answer, String>) {
+    fn answered(&mut self, (look, answer): Looked) {
         self.dirty = true;
         self.app.scene.stale_block = true;
         match answer {
@@ -304,9 +308,7 @@ impl<'a, S: Surface> Screen<'a, S> {
             }
             Event::Mouse(mouse) => self.app.mouse(mouse, self.driver.state()),
             Event::Paste(text) => {
-                if let Some(editor) = &mut self.app.editor {
-                    editor.paste(&text);
-                }
+                self.app.paste(&text);
                 None
             }
             _ => None,
@@ -321,24 +323,13 @@ impl<'a, S: Surface> Screen<'a, S> {
     async fn carry_out(&mut self, command: Command) -> Result<Option<End>, ScreenError> {
         match command {
             Command::Quit => return Ok(Some(End::Quit)),
-            Command::Tell(message) => {
-                let state = self.driver.state();
-                match vet(state, &message, &self.looker.dir, &self.looker.cluster) {
-                    Ok(notes) => {
-                        self.app.flash = notes.into_iter().next().or(self.app.flash.take())
-                    }
-                    Err(why) => {
-                        self.app.flash = Some(why);
-                        return Ok(None);
-                    }
-                }
-                self.driver.tell(message.clone())?;
-                self.app.follow_up(&message, self.driver.state());
-                self.state_changed();
-            }
+            Command::Interrupt => return Ok(Some(End::Interrupted)),
+            Command::GoOn => self.go_on()?,
+            Command::Tell(message) => self.tell(message)?,
             Command::Copy(text) => self.copy(&text),
             Command::Edit { manifest, line } => return self.edit(&manifest, line).await,
             Command::EditHere { manifest, line } => self.edit_here(&manifest, line),
+            Command::TakeUp { manifest, keep } => self.take_up(&manifest, keep),
             Command::Save { manifest, text } => self.save(&manifest, &text)?,
             Command::Preview { manifest } => self.preview(&manifest),
             Command::Look(Look::Tables) => {
@@ -347,10 +338,26 @@ impl<'a, S: Surface> Screen<'a, S> {
             }
             Command::Look(look) => self.look(look),
             Command::Mouse(on) => self.surface.mouse(on)?,
-            Command::Redraw => self.take_back()?,
-            Command::Suspend => self.suspend().await?,
+            Command::Redraw => return Ok(self.take_back()),
+            Command::Suspend => return self.suspend().await,
         }
         Ok(None)
+    }
+
+    /// Tells the session what the learner asks for. A working copy that is no manifest starts nothing.
+    fn tell(&mut self, message: Message) -> Result<(), ScreenError> {
+        let state = self.driver.state();
+        match vet(state, &message, &self.looker.dir, &self.looker.cluster) {
+            Ok(notes) => self.app.note = notes.into_iter().next(),
+            Err(why) => {
+                self.app.flash = Some(why);
+                return Ok(());
+            }
+        }
+        self.driver.tell(message.clone())?;
+        self.app.follow_up(&message, self.driver.state());
+        self.state_changed();
+        Ok(())
     }
 
     fn copy(&mut self, text: &str) {
@@ -366,114 +373,30 @@ impl<'a, S: Surface> Screen<'a, S> {
         });
     }
 
-    fn take_back(&mut self) -> Result<(), ScreenError> {
-        self.surface.take_back(self.app.mouse)?;
+    /// Takes the terminal again and draws everything anew; one that cannot be taken has gone away.
+    fn take_back(&mut self) -> Option<End> {
+        if self.surface.take_back(self.app.mouse).is_err() {
+            return Some(End::Interrupted);
+        }
         self.app.touch();
         self.dirty = true;
-        Ok(())
-    }
-
-    /// The event stream must be gone while something else reads keys, else they are split between the two.
-    async fn edit(&mut self, file: &str, line: Option<usize>) -> Result<Option<End>, ScreenError> {
-        let path = match self.driver.working_copy(file) {
-            Ok(path) => path,
-            Err(error) => {
-                self.app.flash = Some(error.to_string());
-                return Ok(None);
-            }
-        };
-        let words = match editor::command() {
-            Ok(words) => words,
-            Err(why) => {
-                self.edit_here(file, line);
-                self.app.flash = Some(why);
-                return Ok(None);
-            }
-        };
-        let before = std::fs::read(&path).ok();
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
-        self.events = None;
-        self.surface.lend();
-        let edited = tokio::select! {
-            edited = editor::edit(&words, &path, line) => edited,
-            _ = terminate.recv() => return Ok(Some(End::Terminated)),
-            _ = hang_up.recv() => return Ok(Some(End::Interrupted)),
-        };
-        self.take_back()?;
-        self.events = Some(self.surface.events());
-        self.stale_texts = true;
-        if let Err(error) = edited {
-            self.app.flash = Some(error);
-        } else if before == std::fs::read(&path).ok() {
-            self.app.flash = Some("not changed".to_owned());
-        } else {
-            self.saved(file)?;
-        }
-        Ok(None)
-    }
-
-    fn edit_here(&mut self, file: &str, line: Option<usize>) {
-        let copy = self
-            .driver
-            .copy_text(file)
-            .unwrap_or_else(|| self.driver.original(file));
-        self.app.editor = Some(BuiltIn::new(file, &copy, line, self.app.theme));
-    }
-
-    fn save(&mut self, file: &str, text: &str) -> Result<(), ScreenError> {
-        if let Err(error) = self.driver.write_copy(file, text) {
-            self.edit_here(file, None);
-            self.app.flash = Some(error.to_string());
-            return Ok(());
-        }
-        if self.app.editor.is_some() {
-            // What is wrong stands in the editor, at its line.
-            self.driver.tell(Message::Edited {
-                manifest: file.to_owned(),
-            })?;
-            self.state_changed();
-            return Ok(());
-        }
-        self.saved(file)
-    }
-
-    /// A save is checked, and what it would flip is shown.
-    fn saved(&mut self, file: &str) -> Result<(), ScreenError> {
-        self.driver.tell(Message::Edited {
-            manifest: file.to_owned(),
-        })?;
-        self.state_changed();
-        self.preview(file);
-        Ok(())
-    }
-
-    fn preview(&mut self, file: &str) {
-        if let Err(error) = SessionView::copies(&self.looker.dir).read(file) {
-            self.app.flash = Some(error.to_string());
-            return;
-        }
-        let text = self
-            .driver
-            .copy_text(file)
-            .unwrap_or_else(|| self.driver.original(file));
-        self.app.overlay = Some(match manifest::check(file, &text) {
-            Err((error, line)) => preview::unreadable(file, &text, &error, line),
-            Ok(edited) => preview::overlay(self.driver, file, &text, &edited),
-        });
-        self.app.scene.stale_block = true;
+        None
     }
 
     /// Gives the terminal to the shell and stops; goes on when the shell says so.
-    async fn suspend(&mut self) -> Result<(), ScreenError> {
+    async fn suspend(&mut self) -> Result<Option<End>, ScreenError> {
         self.events = None;
         self.surface.lend();
         let went = stop_until_continued().await?;
-        self.take_back()?;
+        // A job that is ended while it is stopped goes on for that alone, and the terminal stays the shell's.
+        let ended = self.signals.pending().or_else(|| self.take_back());
+        if ended.is_some() {
+            return Ok(ended);
+        }
         self.events = Some(self.surface.events());
         if !went {
             self.app.flash = Some("there is no shell here to come back from".to_owned());
         }
-        Ok(())
+        Ok(None)
     }
 }

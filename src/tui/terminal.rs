@@ -1,6 +1,7 @@
 //! The terminal: taken, given back in every way a program can end, and lent to an editor or to the shell.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::Once;
@@ -20,6 +21,8 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::getpgrp;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
 use super::app::App;
 use super::view;
@@ -68,7 +71,35 @@ type Screen = Terminal<CrosstermBackend<io::Stdout>>;
 
 /// A terminal in raw mode on the alternate screen; given back when it is dropped.
 pub struct TerminalGuard {
-    screen: Screen,
+    /// Never dropped: it would show the cursor, which [`give_back`] does, and panic where nobody reads any more.
+    screen: ManuallyDrop<Screen>,
+    before: Modes,
+}
+
+/// How the terminal was set at some time.
+pub struct Modes(Option<Termios>);
+
+impl Modes {
+    /// As it is now; nothing where there is no terminal.
+    #[must_use]
+    pub fn now() -> Self {
+        Self(tcgetattr(io::stdin()).ok())
+    }
+
+    /// Sets it so again, whoever has set it otherwise. A shell that has the terminal meanwhile has set it for itself.
+    pub fn restore(&self) {
+        if let Some(modes) = &self.0
+            && in_foreground()
+        {
+            // A terminal that is gone needs no modes.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
+        }
+    }
+}
+
+/// Whether the terminal is this process group's; setting it from the background would stop the program.
+fn in_foreground() -> bool {
+    tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
 impl TerminalGuard {
@@ -78,11 +109,15 @@ impl TerminalGuard {
     /// There is no terminal, or it refuses.
     pub fn take() -> io::Result<Self> {
         note_panics();
-        enter(true)?;
-        match Terminal::new(CrosstermBackend::new(io::stdout())) {
-            Ok(screen) => Ok(Self { screen }),
+        let before = Modes::now();
+        let entered = enter(true);
+        match entered.and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout()))) {
+            Ok(screen) => Ok(Self {
+                screen: ManuallyDrop::new(screen),
+                before,
+            }),
             Err(error) => {
-                give_back();
+                give_back(&before);
                 Err(error)
             }
         }
@@ -105,14 +140,16 @@ impl Surface for TerminalGuard {
     }
 
     fn lend(&mut self) {
-        give_back();
+        give_back(&self.before);
     }
 
     fn take_back(&mut self, mouse: bool) -> io::Result<()> {
+        // Whoever had it meanwhile has set it otherwise, and crossterm sets nothing that it takes for set.
+        disable_raw_mode()?;
         enter(mouse)?;
-        // A new screen knows of nothing drawn. Clearing the old one would ask the terminal where its cursor is, and wait.
-        self.screen = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        Ok(())
+        // Clears it, and forgets what was drawn; unlike `clear` it does not ask the terminal where its cursor is, and wait.
+        let size = self.screen.size()?;
+        self.screen.resize(size.into())
     }
 
     fn copy(&mut self, text: &str) -> bool {
@@ -128,7 +165,7 @@ impl Surface for TerminalGuard {
 
 impl Drop for TerminalGuard {
     fn drop(&mut self) {
-        give_back();
+        give_back(&self.before);
     }
 }
 
@@ -174,7 +211,7 @@ fn enter(mouse: bool) -> io::Result<()> {
 }
 
 /// Each part is tried, whatever became of the others: there is nobody left to tell.
-fn give_back() {
+fn give_back(before: &Modes) {
     let mut out = io::stdout();
     let _ = out.write_all(MOUSE_OFF);
     let _ = execute!(
@@ -184,7 +221,10 @@ fn give_back() {
         LeaveAlternateScreen,
         Show
     );
-    let _ = disable_raw_mode();
+    if in_foreground() {
+        let _ = disable_raw_mode();
+    }
+    before.restore();
     let _ = out.flush();
 }
 

@@ -252,6 +252,12 @@ impl Theme {
         from[eighth.min(8)]
     }
 
+    /// Stands for what is left out.
+    #[must_use]
+    pub fn ellipsis(self) -> &'static str {
+        if self.ascii { ".." } else { "…" }
+    }
+
     /// The Enter key.
     #[must_use]
     pub fn enter(self) -> &'static str {

@@ -10,6 +10,7 @@ use super::app::{App, Command, Pane};
 use super::look::Look;
 use super::manifest::Texts;
 use super::screen::{self, COPY_LIMIT, End, FRAME, ScreenError, next_event};
+use super::signals::Signals;
 use super::terminal::{Events, Surface, TerminalGuard};
 use super::theme::Theme;
 use crate::report::bundle::Bundle;
@@ -45,8 +46,6 @@ impl<'a, S: Surface> Viewer<'a, S> {
         let mut app = App::new(theme);
         app.read_only = true;
         app.pane = Pane::Report;
-        // The header of a narrow screen ends after the first.
-        app.reach.push("read-only".to_owned());
         app.reach.push(format!(
             "`{}` of {}",
             bundle.head.session,
@@ -75,18 +74,18 @@ impl<'a, S: Surface> Viewer<'a, S> {
     /// # Errors
     /// As [`run`].
     pub async fn run(&mut self) -> Result<End, ScreenError> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
+        let mut signals = Signals::heard()?;
         let mut go_on = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
         loop {
             tokio::select! {
                 biased;
-                _ = terminate.recv() => return Ok(End::Terminated),
-                _ = hang_up.recv() => return Ok(End::Interrupted),
-                _ = go_on.recv() => self.take_back()?,
+                end = signals.end() => return Ok(end),
+                _ = go_on.recv() => if !self.take_back() {
+                    return Ok(End::Interrupted);
+                },
                 event = next_event(&mut self.events) => match event {
-                    Some(Ok(event)) => if self.event(event).await? {
-                        return Ok(End::Quit);
+                    Some(Ok(event)) => if let Some(end) = self.event(event, &mut signals).await? {
+                        return Ok(end);
                     },
                     Some(Err(_)) | None => return Ok(End::Interrupted),
                 },
@@ -122,30 +121,39 @@ impl<'a, S: Surface> Viewer<'a, S> {
         self.app.touch();
     }
 
-    /// True to leave.
-    async fn event(&mut self, event: Event) -> Result<bool, ScreenError> {
+    async fn event(
+        &mut self,
+        event: Event,
+        signals: &mut Signals,
+    ) -> Result<Option<End>, ScreenError> {
         let command = match event {
-            Event::Key(key) if key.kind == KeyEventKind::Release => return Ok(false),
+            Event::Key(key) if key.kind == KeyEventKind::Release => return Ok(None),
             Event::Key(key) => self.app.key(key, &self.state),
             Event::Mouse(mouse)
                 if matches!(mouse.kind, MouseEventKind::Moved | MouseEventKind::Up(_)) =>
             {
-                return Ok(false);
+                return Ok(None);
             }
             Event::Mouse(mouse) => self.app.mouse(mouse, &self.state),
+            Event::Paste(text) => {
+                self.app.paste(&text);
+                None
+            }
             _ => None,
         };
         self.dirty = true;
         match command {
             None => {}
-            Some(Command::Quit) => return Ok(true),
+            Some(Command::Quit) => return Ok(Some(End::Quit)),
+            Some(Command::Interrupt) => return Ok(Some(End::Interrupted)),
             Some(Command::Tell(Message::GoTo { lab, stage })) => {
                 self.show(self.bundle.state_at(&lab, stage));
             }
             Some(Command::Copy(text)) => self.copy(&text),
             Some(Command::Mouse(on)) => self.surface.mouse(on)?,
-            Some(Command::Redraw) => self.take_back()?,
-            Some(Command::Suspend) => self.suspend().await?,
+            Some(Command::Redraw) if !self.take_back() => return Ok(Some(End::Interrupted)),
+            Some(Command::Redraw) => {}
+            Some(Command::Suspend) => return self.suspend(signals).await,
             // They are here already.
             Some(Command::Look(Look::Report | Look::Tables)) => self.app.touch(),
             Some(_) => {
@@ -155,7 +163,7 @@ impl<'a, S: Surface> Viewer<'a, S> {
                 );
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// One line, whatever it holds: a line end would be carried out where it is pasted.
@@ -181,23 +189,28 @@ impl<'a, S: Surface> Viewer<'a, S> {
         });
     }
 
-    fn take_back(&mut self) -> Result<(), ScreenError> {
-        self.surface.take_back(self.app.mouse)?;
+    /// False when the terminal has gone away.
+    fn take_back(&mut self) -> bool {
         self.app.touch();
         self.dirty = true;
-        Ok(())
+        self.surface.take_back(self.app.mouse).is_ok()
     }
 
-    async fn suspend(&mut self) -> Result<(), ScreenError> {
+    async fn suspend(&mut self, signals: &mut Signals) -> Result<Option<End>, ScreenError> {
         self.events = None;
         self.surface.lend();
         let went = screen::stop_until_continued().await?;
-        self.take_back()?;
+        if let Some(end) = signals.pending() {
+            return Ok(Some(end));
+        }
+        if !self.take_back() {
+            return Ok(Some(End::Interrupted));
+        }
         self.events = Some(self.surface.events());
         if !went {
             self.app.flash = Some("there is no shell here to come back from".to_owned());
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -329,6 +342,7 @@ mod tests {
                 copied: Vec::new(),
             };
             let mut viewer = Viewer::new(&bundle, Theme::new(true, false), surface);
+            let mut signals = Signals::heard().unwrap();
             assert!(viewer.draw());
             for round in 0..3 {
                 for binding in keys::BINDINGS {
@@ -342,7 +356,7 @@ mod tests {
                             KeyModifiers::NONE
                         };
                         let event = Event::Key(KeyEvent::new(chord.code, modifiers));
-                        viewer.event(event).await.unwrap();
+                        viewer.event(event, &mut signals).await.unwrap();
                         assert!(viewer.draw(), "{chord:?} in round {round}");
                     }
                 }

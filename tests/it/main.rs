@@ -70,6 +70,7 @@ mod real_cluster;
 mod rights_field;
 mod running;
 mod screen;
+mod screen_ends;
 mod screen_kill;
 mod screen_loop;
 mod screen_shell;

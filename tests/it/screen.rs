@@ -32,6 +32,8 @@ fn fresh() -> State {
 struct Played {
     state: State,
     seq: u64,
+    /// Facts of consumers name no probe, as where the gate was open before it was sent.
+    unnamed: bool,
 }
 
 impl Played {
@@ -162,13 +164,14 @@ impl Played {
             .into_iter()
             .map(|(layer, observation)| {
                 self.seq += 1;
+                let named = !self.unnamed || !matches!(observation, Observation::Consumer { .. });
                 Fact {
                     seq: self.seq,
                     time: now(),
                     lab: lab.to_owned(),
                     stage: stage.to_owned(),
                     attempt,
-                    probe: Some(probe.name.clone()),
+                    probe: named.then(|| probe.name.clone()),
                     layer,
                     observation,
                     source: "test".to_owned(),
@@ -207,6 +210,7 @@ fn until(there: impl Fn(&State) -> bool) -> State {
     let mut played = Played {
         state: fresh(),
         seq: 0,
+        unnamed: false,
     };
     played.tell(Message::GoTo {
         lab: "filter-path".to_owned(),
@@ -237,6 +241,7 @@ fn played() -> State {
     let mut played = Played {
         state: fresh(),
         seq: 0,
+        unnamed: false,
     };
     played.tell(Message::Next);
     assert_eq!(*played.state.phase(), StagePhase::Passed);
@@ -363,7 +368,7 @@ proptest::proptest! {
                     app.mouse(mouse, state).filter(|_| !on_next)
                 }
             };
-            let goes_on = matches!(command, Some(Command::Tell(Message::Next)));
+            let goes_on = matches!(command, Some(Command::GoOn));
             proptest::prop_assert!(!goes_on, "only Enter goes on");
             draw(state, &mut app, y.saturating_mul(3), x / 3);
         }
@@ -500,15 +505,13 @@ fn a_search_finds_goes_around_and_says_when_there_is_nothing() {
         turns += 1;
         assert!(turns < 100);
     }
-    // The end is followed, so that there is nothing further down; `N` goes back up.
-    assert!(
-        app.flash
-            .as_deref()
-            .unwrap_or_default()
-            .contains("further down")
-    );
+    // The end is followed: the search goes on from the top.
+    let at = app.cursor().at;
+    assert_eq!(app.logs.line(None, at).unwrap().1, "line 777");
+    assert_eq!(app.flash.as_deref(), Some("line 777 found from the top"));
     typed(&mut app, &state, "N");
     while app.searching.is_some() && app.search_on() {}
+    assert_eq!(app.flash.as_deref(), Some("line 777 found from the end"));
     let at = app.cursor().at;
     assert_eq!(app.logs.line(None, at).unwrap().1, "line 7779");
     let screen = text(&draw(&state, &mut app, 80, 24));
@@ -516,6 +519,47 @@ fn a_search_finds_goes_around_and_says_when_there_is_nothing() {
         screen.contains("line 7779") && screen.contains("7780 of 50000"),
         "{screen}"
     );
+    typed(&mut app, &state, "/nowhere");
+    press(&mut app, &state, KeyCode::Enter);
+    while app.searching.is_some() && app.search_on() {}
+    assert_eq!(app.flash.as_deref(), Some("not found: nowhere"));
+    assert_eq!(app.cursor().at, at, "it stays where it was");
+}
+
+/// The only line that has it is the present one: once around, it is found again and not missed.
+#[test]
+fn a_search_finds_its_own_line_from_every_place_and_in_every_source() {
+    let state = played();
+    for (at, count) in [(0, 1), (0, 3), (1, 3), (2, 3), (4, 5)] {
+        for key in ['n', 'N'] {
+            let mut app = app(true, false);
+            for number in 0..count {
+                app.logs.push(&log(&format!("number {number}")));
+            }
+            typed(&mut app, &state, "2");
+            for from in 0..count {
+                draw(&state, &mut app, 80, 24);
+                typed(&mut app, &state, &format!("/number {at}"));
+                press(&mut app, &state, KeyCode::Enter);
+                while app.searching.is_some() && app.search_on() {}
+                assert_eq!(app.cursor().at, at, "from {from} of {count}");
+                press(&mut app, &state, KeyCode::Char(key));
+                while app.searching.is_some() && app.search_on() {}
+                assert_eq!(app.cursor().at, at, "{key} from {from} of {count}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_pasted_goes_into_the_search() {
+    let state = played();
+    let mut app = app(true, false);
+    typed(&mut app, &state, "/");
+    app.paste("needle\nand what follows");
+    assert_eq!(app.prompt.as_ref().unwrap().text, "needle");
+    app.paste(&"x".repeat(10_000));
+    assert!(app.prompt.as_ref().unwrap().text.len() < 1_000);
 }
 
 #[test]
@@ -554,10 +598,7 @@ fn clicks_and_the_wheel_do_what_keys_do() {
     click(&mut app, "ledger │");
     assert_eq!(app.pane, Pane::Ledger);
     assert_eq!(click(&mut app, "q quit"), Some(Command::Quit));
-    assert_eq!(
-        click(&mut app, "next stage"),
-        Some(Command::Tell(Message::Next))
-    );
+    assert_eq!(click(&mut app, "next stage"), Some(Command::GoOn));
 }
 
 #[test]
@@ -692,7 +733,11 @@ fn predictions_stand_in_the_order_of_the_table_and_wrong_ones_are_named() {
         lines,
         titles.map(|title| format!("you predicted: {title} stops at filter"))
     );
-    let mut played = Played { state, seq: 0 };
+    let mut played = Played {
+        state,
+        seq: 0,
+        unnamed: false,
+    };
     played.tell(Message::Next);
     played.tell(Message::Next);
     let shown = screen(&played.state);
@@ -758,4 +803,112 @@ fn the_report_stands_at_the_next_open_question_and_esc_leads_back_to_the_list() 
     assert_eq!(app.overlay, None);
     press(&mut app, &state, KeyCode::Char('p'));
     assert_eq!(stands_at(&app), "Which fact proves it (open)");
+}
+
+/// What stands behind the cells of a probe is its evidence, whether it names the probe or not.
+#[test]
+fn the_evidence_of_a_probe_has_every_fact_of_its_cells() {
+    let mut played = Played {
+        state: fresh(),
+        seq: 0,
+        unnamed: true,
+    };
+    played.tell(Message::Next);
+    let state = played.state;
+    let mut app = app(true, false);
+    draw(&state, &mut app, 80, 24);
+    typed(&mut app, &state, "f");
+    draw(&state, &mut app, 80, 24);
+    let shown: Vec<u64> = app
+        .scene
+        .facts
+        .iter()
+        .map(|at| state.facts()[*at].seq)
+        .collect();
+    let behind = app.scene.rows[0].facts();
+    assert!(
+        behind
+            .iter()
+            .any(|seq| state.fact(*seq).unwrap().probe.is_none()),
+        "{behind:?}"
+    );
+    assert!(
+        behind.iter().all(|seq| shown.contains(seq)),
+        "{behind:?} {shown:?}"
+    );
+    typed(&mut app, &state, "F");
+    draw(&state, &mut app, 80, 24);
+    assert_eq!(app.by_layer, Some(Layer::Ready));
+    assert!(!app.scene.facts.is_empty());
+}
+
+#[test]
+fn a_log_line_is_copied_with_the_command_that_still_shows_it() {
+    let state = played();
+    let mut app = app(true, false);
+    for instance in 0..3 {
+        app.logs.push(&LogLine {
+            pod: ContainerInstance {
+                pod: "p".to_owned(),
+                uid: "u".to_owned(),
+                container: "main".to_owned(),
+                instance,
+            },
+            text: format!("life {instance}"),
+        });
+    }
+    typed(&mut app, &state, "2");
+    let mut commands = Vec::new();
+    for key in ["y", "ky", "ky"] {
+        draw(&state, &mut app, 80, 24);
+        commands.push(typed(&mut app, &state, key));
+    }
+    let base = "kubectl -n eventlab logs p -c main".to_owned();
+    assert_eq!(commands[0], Some(Command::Copy(base.clone())));
+    assert_eq!(
+        commands[1],
+        Some(Command::Copy(format!("{base} --previous")))
+    );
+    assert_eq!(commands[2], None, "the log of that life is gone");
+}
+
+/// Lines of one to four rows, followed at their end: no row is empty, and a click finds the line that is drawn there.
+#[test]
+fn wrapped_lines_fill_the_pane_and_can_be_clicked() {
+    let state = played();
+    for count in [3, 20, 41] {
+        let mut app = app(true, false);
+        for number in 0..count {
+            let mark = format!("<{number}>");
+            app.logs.push(&log(&mark.repeat(1 + number * 37 % 100)));
+        }
+        typed(&mut app, &state, "2w");
+        let screen = text(&draw(&state, &mut app, 80, 24));
+        let pane = app.scene.places.pane;
+        let rows: Vec<&str> = screen
+            .lines()
+            .skip(usize::from(pane.y))
+            .take(usize::from(pane.height))
+            .collect();
+        assert!(rows.iter().all(|row| !row.trim().is_empty()), "{screen}");
+        for (row, shown) in rows.iter().enumerate() {
+            let Some(number) = shown.split(['<', '>']).find_map(|part| {
+                part.parse::<usize>()
+                    .ok()
+                    .filter(|_| shown.contains(&format!("<{part}>")))
+            }) else {
+                continue;
+            };
+            let mouse = MouseEvent {
+                kind: MouseEventKind::Down(MouseButton::Left),
+                column: pane.x,
+                row: pane.y + row as u16,
+                modifiers: KeyModifiers::NONE,
+            };
+            app.mouse(mouse, &state);
+            assert_eq!(app.cursor().at, number, "row {row}:\n{screen}");
+            // A second click on a line opens it.
+            app.overlay = None;
+        }
+    }
 }

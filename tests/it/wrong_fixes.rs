@@ -175,7 +175,7 @@ async fn manifests_that_are_none_are_refused_with_their_place() {
             );
         }
         assert_eq!(
-            rig.driver.copy_text(MANIFEST).as_deref(),
+            rig.driver.copy_text(MANIFEST).unwrap().as_deref(),
             Some(text.as_str())
         );
         assert!(

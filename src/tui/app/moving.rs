@@ -187,6 +187,16 @@ impl App {
         }
     }
 
+    /// The first line of what was pasted.
+    pub(super) fn paste_into_prompt(&mut self, text: &str) {
+        let line = text.lines().next().unwrap_or_default();
+        if let Some(prompt) = &mut self.prompt {
+            let room = PROMPT_LIMIT.saturating_sub(prompt.text.len());
+            let characters = line.chars().filter(|character| !character.is_control());
+            prompt.text.extend(characters.take(room));
+        }
+    }
+
     fn find(&mut self, forward: bool, state: &State) {
         if self.needle.is_empty() {
             self.flash("nothing to search for; / asks for it");
@@ -196,20 +206,34 @@ impl App {
             (Area::Text, _) => self.find_in_text(forward),
             (_, Pane::Logs) => {
                 self.area = Area::Pane;
-                let (at, length) = (self.cursor().at, self.logs.len(None).max(1));
-                let from = if forward {
-                    at + 1
-                } else {
-                    at.checked_sub(1).unwrap_or(length)
-                };
-                self.searching = Some(Searching { from, forward });
-                self.search_on();
+                self.search_logs(forward);
             }
             _ => {
                 self.area = Area::Pane;
                 self.find_in_pane(forward, state);
             }
         }
+    }
+
+    /// From beside the present line to the end, then from the other end back to it.
+    fn search_logs(&mut self, forward: bool) {
+        let (at, length) = (self.cursor().at, self.logs.len(self.source));
+        let next = if forward {
+            Some(at + 1).filter(|next| *next < length)
+        } else {
+            at.checked_sub(1)
+        };
+        let (from, left) = match next {
+            Some(from) => (from, true),
+            None => (other_end(forward, length), false),
+        };
+        self.searching = Some(Searching {
+            from,
+            forward,
+            until: at,
+            around: !left,
+        });
+        self.search_on();
     }
 
     fn find_in_text(&mut self, forward: bool) {
@@ -254,33 +278,43 @@ impl App {
 
     /// Goes on with a search in the logs; true while there is more to do.
     pub fn search_on(&mut self) -> bool {
-        let Some(Searching { from, forward }) = self.searching else {
+        let Some(now) = self.searching else {
             return false;
         };
-        match self
-            .logs
-            .find(self.source, &self.needle, from, forward, SEARCH_STEP)
-        {
-            Found::At(place) => {
+        let found = self.logs.find(
+            self.source,
+            &self.needle,
+            now.from,
+            now.forward,
+            SEARCH_STEP,
+        );
+        self.searching = match found {
+            Found::At(place) if !now.is_past(place) => {
                 self.cursors[Pane::Logs.index()].jump(place);
-                self.searching = None;
+                if now.around {
+                    let end = if now.forward { "top" } else { "end" };
+                    self.flash = Some(format!("{} found from the {end}", self.needle.text()));
+                }
+                None
             }
-            Found::GoOn(from) => self.searching = Some(Searching { from, forward }),
-            Found::Nowhere => {
-                self.searching = None;
-                self.flash = Some(format!(
-                    "no {} {}",
-                    self.needle.text(),
-                    if forward {
-                        "further down"
-                    } else {
-                        "further up"
-                    }
-                ));
+            Found::GoOn(from) if !now.is_past(from) => Some(Searching { from, ..now }),
+            Found::Nowhere if !now.around => Some(Searching {
+                from: other_end(now.forward, self.logs.len(self.source)),
+                around: true,
+                ..now
+            }),
+            _ => {
+                self.not_found();
+                None
             }
-        }
+        };
         self.searching.is_some()
     }
+}
+
+/// The line with which a search goes on once it has come to an end.
+fn other_end(forward: bool, length: usize) -> usize {
+    if forward { 0 } else { length.saturating_sub(1) }
 }
 
 fn after(area: Area) -> Area {

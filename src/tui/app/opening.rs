@@ -1,6 +1,7 @@
 //! Opening what is selected, and copying its command.
 
 use super::{App, Area, Command, Overlay, Pane};
+use crate::cluster::ContainerInstance;
 use crate::evidence::Layer;
 use crate::session::State;
 
@@ -27,7 +28,7 @@ impl App {
         let at = self.cursor().at;
         let (instance, _) = self.logs.line(self.source, at)?;
         let title = format!("{} {}", instance.pod, instance.container);
-        let command = log_command(&instance.pod, &instance.container);
+        let command = self.log_command(instance);
         let first = at.saturating_sub(5);
         let lines = (first..at + 6)
             .filter_map(|place| {
@@ -41,9 +42,33 @@ impl App {
             title,
             lines,
             scroll: 0,
-            command: Some(command),
+            command,
         });
         None
+    }
+
+    /// Reads the log of a container's life; `None` where it is older than those that are kept.
+    fn log_command(&self, life: &ContainerInstance) -> Option<String> {
+        let later = self
+            .logs
+            .sources()
+            .filter(|other| {
+                (&other.uid, &other.container) == (&life.uid, &life.container)
+                    && other.instance > life.instance
+            })
+            .map(|other| other.instance - life.instance)
+            .max();
+        let previous = match later {
+            None => "",
+            Some(1) => " --previous",
+            Some(_) => return None,
+        };
+        Some(format!(
+            "kubectl -n {} logs {} -c {}{previous}",
+            crate::kinds::NAMESPACE,
+            life.pod,
+            life.container
+        ))
     }
 
     pub(super) fn selected_cell(&self, state: &State) -> Option<Overlay> {
@@ -89,7 +114,7 @@ impl App {
         if self.area == Area::Pane {
             if self.pane == Pane::Logs {
                 let (instance, _) = self.logs.line(self.source, self.cursor().at)?;
-                return Some(log_command(&instance.pod, &instance.container));
+                return self.log_command(instance);
             }
             if let Some(seq) = self.selected_fact(state) {
                 return of(seq);
@@ -101,13 +126,6 @@ impl App {
             _ => None,
         }
     }
-}
-
-fn log_command(pod: &str, container: &str) -> String {
-    format!(
-        "kubectl -n {} logs {pod} -c {container}",
-        crate::kinds::NAMESPACE
-    )
 }
 
 /// A JSON line with its fields one below the other; any other line as it is.

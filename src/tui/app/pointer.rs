@@ -6,6 +6,7 @@ use ratatui::layout::{Position, Rect};
 use super::{App, Area, Command, Overlay, Pane};
 use crate::session::State;
 use crate::tui::keys::Action;
+use crate::tui::panes::rows;
 
 /// Lines that the wheel moves.
 const WHEEL: usize = 3;
@@ -52,6 +53,7 @@ impl App {
 
     fn click(&mut self, at: Position, state: &State) -> Option<Command> {
         self.flash = None;
+        self.note = None;
         self.scene.stale_block = true;
         if self.editor.is_some() || self.prompt.is_some() || self.scene.places.too_small {
             return None;
@@ -134,16 +136,26 @@ impl App {
         again: bool,
         state: &State,
     ) -> Option<Command> {
-        if self.wrap && self.pane.grows() {
-            return None;
-        }
-        let line = self.cursor().top + usize::from(at.y - pane.y);
+        let row = usize::from(at.y - pane.y);
+        let line = if self.wrap && self.pane.grows() {
+            self.wrapped_at(row, usize::from(pane.width))?
+        } else {
+            self.cursor().top + row
+        };
         if line >= self.pane_length() {
             return None;
         }
         let same = again && self.cursor().at == line;
         self.cursor_mut().jump(line);
         if same { self.open(state) } else { None }
+    }
+
+    /// The line of which a row of a wrapped pane is.
+    fn wrapped_at(&self, row: usize, width: usize) -> Option<usize> {
+        let lines = self.scene.in_view.iter();
+        lines
+            .flat_map(|(place, text)| rows(text, width).map(move |_| *place))
+            .nth(self.cursor().skip + row)
     }
 
     /// The pane whose name stands at this column of the tabs.

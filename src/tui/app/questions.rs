@@ -397,6 +397,48 @@ pub fn unreadable(manifest: &str, text: &str, error: &str, line: Option<usize>) 
     choose(format!("{manifest} cannot be applied"), preface, choices)
 }
 
+/// What the learner may do about a working copy that is no text, or cannot be read at all: nothing here overwrites it.
+#[must_use]
+pub fn not_text(manifest: &str, error: &str) -> Overlay {
+    let manifest = manifest.to_owned();
+    let line = None;
+    let edit = Command::Edit {
+        manifest: manifest.clone(),
+        line,
+    };
+    let choices = vec![
+        Choice::new("correct it in $EDITOR", Does::Command(Box::new(edit))),
+        Choice::new("later; nothing is applied", Does::Nothing),
+    ];
+    choose(
+        format!("{manifest} cannot be applied"),
+        vec![error.to_owned()],
+        choices,
+    )
+}
+
+/// What becomes of what was typed and not saved when the screen ended.
+#[must_use]
+pub fn unsaved(manifest: &str) -> Overlay {
+    let take_up = |keep| {
+        Does::Command(Box::new(Command::TakeUp {
+            manifest: manifest.to_owned(),
+            keep,
+        }))
+    };
+    let choices = vec![
+        Choice::new("go on with what was not saved", take_up(true)),
+        Choice::new("drop it, and edit what was saved", take_up(false)),
+        Choice::new("later", Does::Nothing),
+    ];
+    let preface = vec!["The screen had ended while it was being edited.".to_owned()];
+    choose(
+        format!("{manifest}: not all of it was saved"),
+        preface,
+        choices,
+    )
+}
+
 /// What an edited filter would judge otherwise, before it is applied.
 #[must_use]
 pub fn before_applying(manifest: &str, lines: Vec<String>, next: &str) -> Overlay {

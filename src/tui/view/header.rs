@@ -7,12 +7,16 @@ use ratatui::widgets::Paragraph;
 
 use crate::session::State;
 use crate::tui::app::{App, stage_word};
-use crate::tui::markdown::cut;
+use crate::tui::markdown::{cut, shortened, width_of};
+use crate::tui::theme::Theme;
 
 /// `eventlab  filter-path 2/12  stage 4/8 send  attempt 1  embedded`.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
     let theme = app.theme;
     let mut spans = vec![Span::styled("eventlab", theme.strong())];
+    if app.read_only {
+        spans.push(Span::raw("  read-only"));
+    }
     if let (Some(lab), Some(stage)) = (state.lab(), state.stage()) {
         let standings = state.standings();
         let place = standings
@@ -37,7 +41,29 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
     for line in &app.reach {
         spans.push(Span::styled(format!("  {line}"), theme.dim()));
     }
+    let spans = within(spans, usize::from(area.width), theme);
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// The spans that there is room for; what is left out is marked.
+fn within(spans: Vec<Span<'static>>, room: usize, theme: Theme) -> Vec<Span<'static>> {
+    let mut used = 0;
+    let mut kept = Vec::with_capacity(spans.len());
+    let all: usize = spans.iter().map(|span| width_of(&span.content)).sum();
+    let room = if all > room {
+        room.saturating_sub(width_of(theme.ellipsis()))
+    } else {
+        room
+    };
+    for span in spans {
+        let text = cut(&span.content, room - used);
+        used += width_of(&text);
+        kept.push(Span::styled(text, span.style));
+    }
+    if all > room {
+        kept.push(Span::raw(theme.ellipsis()));
+    }
+    kept
 }
 
 /// The stages of the lab, the present one marked by a sign and reversed.
@@ -52,7 +78,7 @@ pub fn stages(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
     };
     let mut lines = vec![
         Line::from(Span::styled(
-            cut(&theme.text(&lab.title), width),
+            shortened(&theme.text(&lab.title), width, theme.ellipsis()),
             theme.strong(),
         )),
         Line::default(),
@@ -66,9 +92,10 @@ pub fn stages(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
         } else {
             " "
         };
-        let text = cut(
+        let text = shortened(
             &format!("{mark} {} {}", index + 1, theme.text(&stage.title)),
             width,
+            theme.ellipsis(),
         );
         lines.push(Line::from(Span::styled(
             text,

@@ -121,6 +121,9 @@ fn status_text(state: &State, app: &App) -> String {
     if let Some(flash) = &app.flash {
         parts.push(flash.clone());
     }
+    if let Some(note) = &app.note {
+        parts.push(note.clone());
+    }
     if let Some(wait) = state.wait() {
         let waited = state
             .now()

@@ -14,7 +14,7 @@ use crate::tui::app::{App, Choice, Overlay};
 use crate::tui::brief::brief;
 use crate::tui::keys;
 use crate::tui::manifest;
-use crate::tui::markdown::{cut, width_of, wrap};
+use crate::tui::markdown::{counted, cut, width_of, wrap};
 
 /// Lines of a log before and after the one that is a fact.
 const AROUND: usize = 3;
@@ -66,7 +66,10 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
     // The answer to the last key, which the overlay may cover, else how much is below.
     let (said, style) = match &app.flash {
         Some(flash) => (format!(" {flash} "), app.theme.strong()),
-        None if below > 0 => (format!(" {below} more lines "), app.theme.dim()),
+        None if below > 0 => (
+            format!(" {} ", counted(below, "more line")),
+            app.theme.dim(),
+        ),
         None => return,
     };
     let said = cut(

@@ -133,24 +133,16 @@ fn cut_lines(area: Rect, app: &App) -> Vec<Line<'static>> {
         .collect()
 }
 
+/// The first line may have begun above the pane.
 fn wrapped(area: Rect, app: &App) -> Vec<Line<'static>> {
     let width = usize::from(area.width).max(1);
-    let mut lines = Vec::new();
-    for (place, text) in &app.scene.in_view {
-        let mut rest = text.as_str();
-        loop {
-            let head = cut(rest, width);
-            if head.is_empty() {
-                break;
-            }
-            rest = rest.get(head.len()..).unwrap_or_default();
-            lines.push(shown(&head, *place, area, app));
-            if lines.len() >= usize::from(area.height) {
-                return lines;
-            }
-        }
-    }
+    let lines = app.scene.in_view.iter();
     lines
+        .flat_map(|(place, text)| panes::rows(text, width).map(move |row| (*place, row)))
+        .skip(app.cursor().skip)
+        .take(usize::from(area.height))
+        .map(|(place, row)| shown(&row, place, area, app))
+        .collect()
 }
 
 fn block(area: Rect, app: &App) -> Vec<Line<'static>> {

@@ -10,11 +10,15 @@ use unicode_width::UnicodeWidthStr;
 use super::heading;
 use crate::evidence::{Layer, Row};
 use crate::tui::app::{App, Area};
-use crate::tui::markdown::cut;
+use crate::tui::markdown::{counted, shortened};
 use crate::tui::theme::Theme;
 
-/// The narrowest that the widest column gets.
+/// The narrowest that a column gets.
 const LEAST_COLUMN: usize = 6;
+/// While names have more than this, they give way to what is left of the cells.
+const NAME: usize = 16;
+/// The cells give way first, until they are as narrow as this.
+const CELL: usize = 9;
 
 /// Draws the rows; the selected cell is reversed.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -49,7 +53,8 @@ fn cell_text(row: &Row, layer: Layer, theme: Theme) -> String {
     }
 }
 
-/// Width of the name and of each layer: what is needed, and cut from the widest where there is too little room.
+/// Width of the name and of each layer: what is needed, and less where there is too little room. What a cell has no room for
+/// stands below the text and in its facts; a name tells its row from the others.
 #[must_use]
 pub fn widths(rows: &[Row], names: &[String], theme: Theme, room: usize) -> Vec<usize> {
     let longest =
@@ -62,20 +67,27 @@ pub fn widths(rows: &[Row], names: &[String], theme: Theme, room: usize) -> Vec<
                 .max(layer.name().len()),
         );
     }
-    while widths.iter().sum::<usize>() + 2 * (widths.len() - 1) > room {
-        let Some(widest) = widths.iter_mut().max() else {
-            break;
-        };
-        if *widest <= LEAST_COLUMN {
-            break;
+    let gaps = 2 * (widths.len() - 1);
+    for (cells, least) in [
+        (true, CELL),
+        (false, NAME),
+        (true, LEAST_COLUMN),
+        (false, LEAST_COLUMN),
+    ] {
+        while widths.iter().sum::<usize>() + gaps > room {
+            let (names, layers) = widths.split_at_mut(1);
+            let columns = if cells { layers } else { names };
+            match columns.iter_mut().max() {
+                Some(widest) if *widest > least => *widest -= 1,
+                _ => break,
+            }
         }
-        *widest -= 1;
     }
     widths
 }
 
-fn padded(text: &str, width: usize) -> String {
-    let text = cut(text, width);
+fn padded(text: &str, width: usize, theme: Theme) -> String {
+    let text = shortened(text, width, theme.ellipsis());
     let space = width.saturating_sub(text.width());
     format!("{text}{}", " ".repeat(space + 2))
 }
@@ -89,7 +101,7 @@ fn head(app: &App) -> Line<'static> {
         } else {
             app.theme.strong()
         };
-        let name = cut(name, *width);
+        let name = shortened(name, *width, app.theme.ellipsis());
         let space = " ".repeat(width.saturating_sub(name.width()) + 2);
         spans.push(Span::styled(name, style));
         spans.push(Span::raw(space));
@@ -107,7 +119,7 @@ fn line(row: &Row, index: usize, app: &App) -> Line<'static> {
         .unwrap_or_default();
     let selected = index == app.row;
     let mut spans = vec![Span::styled(
-        padded(&app.theme.text(name), width(0)),
+        padded(&app.theme.text(name), width(0), app.theme),
         if selected {
             app.theme.strong()
         } else {
@@ -115,7 +127,11 @@ fn line(row: &Row, index: usize, app: &App) -> Line<'static> {
         },
     )];
     for (place, layer) in Layer::ALL.into_iter().enumerate() {
-        let text = padded(&cell_text(row, layer, app.theme), width(place + 1));
+        let text = padded(
+            &cell_text(row, layer, app.theme),
+            width(place + 1),
+            app.theme,
+        );
         let style = app.theme.cell(row.cell(layer).state);
         let style = if selected && app.area == Area::Table && app.layer == place {
             style.patch(app.theme.selected())
@@ -127,7 +143,13 @@ fn line(row: &Row, index: usize, app: &App) -> Line<'static> {
     Line::from(spans)
 }
 
-/// `intakes 3 · approved 1 · completed 1 · effects 1`.
+/// Rows that the table has no room for.
+fn hidden(app: &App) -> usize {
+    let visible = usize::from(app.scene.places.table.height).saturating_sub(1);
+    app.scene.rows.len().saturating_sub(visible)
+}
+
+/// `intakes 3 · approved 1 · completed 1 · effects 1`, and how many rows of the table are not shown.
 pub fn counters(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let counters = app.scene.counters;
     let parts = [
@@ -136,12 +158,117 @@ pub fn counters(frame: &mut Frame<'_>, area: Rect, app: &App) {
         ("completed", counters.completed),
         ("effects", counters.effects),
     ];
-    let text: Vec<_> = parts
+    let mut text: Vec<_> = parts
         .iter()
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
+    let hidden = hidden(app);
+    if hidden > 0 {
+        text.push(counted(hidden, "more row"));
+    }
     frame.render_widget(
         Paragraph::new(Span::styled(text.join(app.theme.dot()), app.theme.strong())),
         area,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::evidence::CellState;
+    use crate::tui::places::{Places, Wanted};
+
+    /// A table of rows with long names and long cells on a screen of this size.
+    fn table(count: usize, width: u16, height: u16) -> App {
+        let mut app = App::new(Theme::new(false, false));
+        app.scene.rows = vec![Row::blank("probe"); count];
+        for row in &mut app.scene.rows {
+            for cell in &mut row.cells {
+                cell.state = CellState::No;
+                cell.text = "no such path".to_owned();
+            }
+        }
+        app.scene.table.names = (0..count)
+            .map(|number| format!("order {number} of a long name"))
+            .collect();
+        app.scene.places = Places::of(width, height, count, Wanted::default(), None);
+        let room = usize::from(app.scene.places.table.width);
+        let layout = &app.scene.table;
+        app.scene.table.widths = widths(&app.scene.rows, &layout.names, app.theme, room);
+        app
+    }
+
+    fn drawn(app: &App, width: u16, height: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal
+            .draw(|frame| {
+                draw(frame, app.scene.places.table, app);
+                counters(frame, app.scene.places.counters, app);
+            })
+            .unwrap();
+        let buffer = terminal.backend().buffer();
+        let rows = buffer.content.chunks(usize::from(width));
+        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect())
+            .collect()
+    }
+
+    #[test]
+    fn rows_that_are_not_shown_are_counted() {
+        for (count, height) in [
+            (1, 16),
+            (3, 16),
+            (7, 16),
+            (7, 24),
+            (50, 24),
+            (50, 60),
+            (2, 60),
+        ] {
+            let app = table(count, 60, height);
+            let lines = drawn(&app, 60, height);
+            let shown = lines
+                .iter()
+                .filter(|line| line.starts_with("order"))
+                .count();
+            let hidden = count - shown;
+            let said = match hidden {
+                0 => None,
+                1 => Some("1 more row".to_owned()),
+                more => Some(format!("{more} more rows")),
+            };
+            let counted = lines
+                .iter()
+                .find(|line| line.starts_with("intakes"))
+                .unwrap();
+            match said {
+                Some(said) => assert!(counted.contains(&said), "{said}: {lines:?}"),
+                None => assert!(!counted.contains("more"), "{lines:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn names_give_way_last_every_cut_is_marked_and_a_wider_screen_shows_no_less() {
+        let mut before = 0;
+        for width in 60..=220 {
+            let app = table(3, width, 24);
+            let widths = &app.scene.table.widths;
+            let room = usize::from(app.scene.places.table.width);
+            let used = widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
+            assert!(used <= room, "{width}: {widths:?}");
+            assert!(room >= before, "{width}: {room} after {before}");
+            before = room;
+            let name = app.scene.table.names[0].width();
+            assert!(
+                widths[0] == name || widths[1..].iter().all(|cell| *cell <= CELL),
+                "{width}: {widths:?}"
+            );
+            let lines = drawn(&app, width, 24);
+            let cut = lines.iter().find(|line| line.contains("order")).unwrap();
+            let whole = widths[0] == name && cut.matches("no such path").count() == 7;
+            assert_eq!(!whole, cut.contains('…'), "{width}: {cut}");
+        }
+    }
 }
