@@ -33,6 +33,7 @@ mod controllers_workflow;
 mod eventsource;
 mod executor;
 mod explain;
+mod explain_acts;
 mod explain_live;
 mod fault_points;
 mod field_cases;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Zoned;
 
 use super::super::exit::{Exit, Failure};
-use super::{ExplainArgs, is_stdin, once};
+use super::{ExplainArgs, is_stdin, once, text};
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -36,8 +36,9 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
         let stamp = stamp(&files);
         match once(args) {
             Ok(Exit::Proven) => eprintln!("-- {}: passes", clock()),
-            Ok(_) => eprintln!("-- {}: rejected", clock()),
-            Err(failure) => eprintln!("-- {}: {}", clock(), failure.message),
+            Ok(Exit::NotProven) => eprintln!("-- {}: rejected", clock()),
+            Ok(_) => eprintln!("-- {}: not all of it can be judged here", clock()),
+            Err(failure) => eprintln!("-- {}: {}", clock(), text::lines(&failure.message)),
         }
         while self::stamp(&files) == stamp {
             std::thread::sleep(LOOK);
