@@ -105,7 +105,7 @@ fn items(document: &[u8]) -> Result<Option<Vec<&[u8]>>, String> {
             Ok(Some(items))
         };
     };
-    if items.iter().any(|item| is_event(item)) {
+    if items.iter().any(is_event) {
         return Err(format!(
             "item {} of the list is neither a CloudEvent nor event data with a `body`",
             other + 1
