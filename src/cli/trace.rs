@@ -99,7 +99,7 @@ pub async fn run(place: &Place, args: &TraceArgs) -> Result<Exit, Failure> {
         .await;
     let findings = search.findings(&pipeline);
     let predicted = match search.payload().await {
-        Some(event) => predict(&pipeline, &Input::event(&event)),
+        Some(event) => Input::event(&event).and_then(|event| predict(&pipeline, &event)),
         None => request_of(args).and_then(|request| predict_request(&pipeline, request)),
     };
     tell(args, &search, &findings, &predicted);
@@ -208,7 +208,7 @@ fn request_of(args: &TraceArgs) -> Result<Request, String> {
 fn predict_request(pipeline: &Pipeline, request: Request) -> Result<Walk, String> {
     let intake = eventsource::intake(&pipeline.event_source, &pipeline.event)?
         .ok_or("the event is no webhook")?;
-    predict(pipeline, &Input::Request(request, intake))
+    predict(pipeline, &Input::Request(request, Some(intake)))
 }
 
 /// What the live filter would decide, by our own evaluation.
@@ -232,6 +232,7 @@ fn prediction(predicted: &Result<Walk, String>) -> String {
     match predicted {
         Err(reason) => format!("predicted: nothing, {reason}"),
         Ok(walk) => match walk.stopped_at {
+            None if !walk.judged => "predicted: nothing for certain, part of its way is not judged here (`eventlab explain --live` shows which)".to_owned(),
             None => "predicted: it passes the live filter".to_owned(),
             Some(stop) => {
                 let place = match stop {

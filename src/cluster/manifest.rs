@@ -32,10 +32,10 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads all documents of a file; empty documents are passed over.
+    /// Reads all documents of a file; empty documents are passed over, and a `List` counts as its items.
     ///
     /// # Errors
-    /// YAML errors with line and column; documents without apiVersion, kind or a name.
+    /// YAML errors with line and column; documents and items without apiVersion, kind or a name.
     pub fn read(file: &str, text: &str) -> Result<Vec<Manifest>, ManifestError> {
         if text.len() > LIMIT {
             return Err(ManifestError::TooLarge {
@@ -46,19 +46,29 @@ impl Manifest {
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
             .map_err(|error| yaml_error(file, &error))?;
         let mut manifests = Vec::new();
-        for (index, object) in documents.into_iter().enumerate() {
-            if object.is_null() {
-                continue;
+        for (index, document) in documents.into_iter().enumerate() {
+            let (objects, of_list) = match unpacked(document) {
+                Ok(items) => (items, true),
+                Err(object) => (vec![object], false),
+            };
+            for (place, object) in objects.into_iter().enumerate() {
+                if object.is_null() && !of_list {
+                    continue;
+                }
+                check_shape(&object).map_err(|message| ManifestError::Shape {
+                    file: file.to_owned(),
+                    document: index + 1,
+                    message: if of_list {
+                        format!("items[{place}]: {message}")
+                    } else {
+                        message
+                    },
+                })?;
+                manifests.push(Manifest {
+                    file: file.to_owned(),
+                    object,
+                });
             }
-            check_shape(&object).map_err(|message| ManifestError::Shape {
-                file: file.to_owned(),
-                document: index + 1,
-                message,
-            })?;
-            manifests.push(Manifest {
-                file: file.to_owned(),
-                object,
-            });
         }
         Ok(manifests)
     }
@@ -76,6 +86,20 @@ impl Manifest {
 
 const TOO_LARGE: &str =
     "from here on it is larger or deeper than any manifest, once its aliases (`*NAME`) are put in";
+
+/// The items of a list as `kubectl get -o yaml` writes it; anything else as it is.
+fn unpacked(mut document: Value) -> Result<Vec<Value>, Value> {
+    let is_list =
+        text(&document, "/kind").ends_with("List") && !text(&document, "/apiVersion").is_empty();
+    match document.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if is_list => Ok(items),
+        Some(items) => {
+            document["items"] = items;
+            Err(document)
+        }
+        None => Err(document),
+    }
+}
 
 fn yaml_error(file: &str, error: &serde_saphyr::Error) -> ManifestError {
     let place = error.location().map_or_else(String::new, |location| {
@@ -183,6 +207,32 @@ mod tests {
                 assert!(!error.contains(internal), "{internal}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn a_list_counts_as_its_items() {
+        let item = |name: &str| {
+            format!("  - {{apiVersion: v1, kind: Secret, metadata: {{name: {name}}}}}\n")
+        };
+        let list = format!(
+            "apiVersion: v1\nkind: List\nitems:\n{}{}",
+            item("a"),
+            item("b")
+        );
+        let manifests = Manifest::read("f.yaml", &list).unwrap();
+        let titles: Vec<String> = manifests.iter().map(Manifest::title).collect();
+        assert_eq!(titles, ["Secret/a", "Secret/b"]);
+        let bad = format!("{list}  - {{kind: Secret}}\n");
+        let error = Manifest::read("f.yaml", &bad).unwrap_err().to_string();
+        assert!(
+            error.contains("items[2]: `apiVersion` is missing"),
+            "{error}"
+        );
+        let other = "apiVersion: v1\nkind: Thing\nmetadata: {name: a}\nitems: [1]\n";
+        assert_eq!(
+            Manifest::read("f.yaml", other).unwrap()[0].object["items"],
+            serde_json::json!([1])
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod filter;
 mod go_json;
 pub mod json;
 pub mod layout;
+pub mod limits;
 mod list_group;
 mod lua;
 pub mod number;

@@ -12,6 +12,7 @@ use super::decode::{DecodeError, Node};
 use super::event::Event;
 use super::go_json;
 use super::json;
+use super::limits;
 use super::path::{self, Kind, LimitExceeded};
 use super::set::{Insert, SetError, set};
 use super::template::{Template, TemplateError, is_no_value};
@@ -49,6 +50,14 @@ pub enum ParameterError {
     /// Something that upstream can do and this program cannot yet.
     #[error("eventlab: {0} is not supported yet; use a key or a value instead")]
     Unsupported(String),
+}
+
+impl ParameterError {
+    /// Whether upstream might have gone on where this program stopped.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        limits::is_own(&self.to_string())
+    }
 }
 
 /// A list of parameters, decoded.
@@ -115,6 +124,36 @@ impl Parameters {
         self.list.is_empty()
     }
 
+    /// Resolves the parameters where what they are written into is not known.
+    ///
+    /// # Errors
+    /// [`ParameterError`] of the first parameter without a value.
+    pub(super) fn resolve(&self, events: &Events) -> Result<(), ParameterError> {
+        for parameter in &self.list {
+            parameter.source()?.resolve(events)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the payload of a message; a parameter without a destination is all of it.
+    ///
+    /// # Errors
+    /// [`ParameterError`] of the first parameter that cannot be applied.
+    pub(super) fn payload(&self, events: &Events) -> Result<Vec<u8>, ParameterError> {
+        let mut json = Vec::new();
+        for parameter in &self.list {
+            let source = parameter.source()?;
+            let Some(value) = source.resolve(events)? else {
+                continue;
+            };
+            if parameter.dest.is_empty() {
+                return Ok(value.text);
+            }
+            json = set(&json, parameter.dest.as_bytes(), value.insert(source))?;
+        }
+        Ok(json)
+    }
+
     /// Applies the parameters in order.
     ///
     /// # Errors
@@ -148,7 +187,7 @@ impl Parameter {
     }
 
     fn apply(&self, events: &Events, json: Vec<u8>) -> Result<Vec<u8>, ParameterError> {
-        let source = self.source.as_ref().ok_or(ParameterError::NoSource)?;
+        let source = self.source()?;
         let Some(mut value) = source.resolve(events)? else {
             return Ok(json);
         };
@@ -157,12 +196,11 @@ impl Parameter {
             "append" | "prepend" => self.join(&json, &mut value)?,
             other => return Err(ParameterError::Operation(other.to_owned())),
         }
-        let insert = if value.raw && source.use_raw_data {
-            Insert::Raw(&value.text)
-        } else {
-            Insert::Text(&value.text)
-        };
-        Ok(set(&json, self.dest.as_bytes(), insert)?)
+        Ok(set(&json, self.dest.as_bytes(), value.insert(source))?)
+    }
+
+    fn source(&self) -> Result<&Source, ParameterError> {
+        self.source.as_ref().ok_or(ParameterError::NoSource)
     }
 
     /// Puts the value behind or before the text that stands at the destination.
@@ -194,6 +232,14 @@ impl Resolved {
         Self {
             text: text.into(),
             raw: false,
+        }
+    }
+
+    fn insert(&self, source: &Source) -> Insert<'_> {
+        if self.raw && source.use_raw_data {
+            Insert::Raw(&self.text)
+        } else {
+            Insert::Text(&self.text)
         }
     }
 }
@@ -258,15 +304,25 @@ impl Choice {
     }
 
     fn resolve(&self, payload: &[u8]) -> Result<Option<Resolved>, ParameterError> {
-        if let Some(Err(TemplateError::Outside(function))) = &self.template {
-            let what = format!("the template function {function}");
-            return Err(ParameterError::Unsupported(what));
-        }
-        if let Some(Ok(template)) = &self.template
-            && let Ok(output) = template.render_json(payload)
-            && !is_no_value(&output)
-        {
-            return Ok(Some(Resolved::text(output)));
+        let rendered = match &self.template {
+            None => None,
+            Some(Err(TemplateError::Outside(function))) => {
+                let what = format!("the template function {function}");
+                return Err(ParameterError::Unsupported(what));
+            }
+            Some(Err(error)) => Some(Err(error.clone())),
+            Some(Ok(template)) => Some(template.render_json(payload)),
+        };
+        match rendered {
+            Some(Ok(output)) if !is_no_value(&output) => {
+                return Ok(Some(Resolved::text(output)));
+            }
+            // Upstream might have rendered it, so neither the key nor the default is known to stand in.
+            Some(Err(error)) if limits::is_own(&error.to_string()) => {
+                let what = format!("a template that goes so far ({error})");
+                return Err(ParameterError::Unsupported(what));
+            }
+            _ => {}
         }
         if self.key.is_empty() {
             return Ok(None);

@@ -205,9 +205,19 @@ pub fn replay(
                 .map(|(name, value)| format!("{name}: {value}"))
                 .collect();
             let request = Request::new(&headers, None, request.body)?;
-            let input = Input::Request(request, intake.clone());
+            let input = Input::Request(request, Some(intake.clone()));
             let walk =
                 walk(&sensor, &dependencies, &input, now).map_err(|error| error.to_string())?;
+            if let Some(why) = walk
+                .dependencies
+                .iter()
+                .find_map(|one| one.unjudged.as_ref())
+            {
+                return Err(format!(
+                    "probe {} is not judged here: {why}",
+                    one.probe.name
+                ));
+            }
             Ok(Replayed {
                 recorded: one.clone(),
                 now: said(&walk),
@@ -229,9 +239,12 @@ fn said(walk: &Walk) -> Now {
     match walk.stopped_at {
         Some(Stop::Intake) => {
             let answer = walk.intake.as_ref();
-            Now::NotReached(answer.map_or_else(String::new, |answer| {
-                format!("HTTP {} {}", answer.status, answer.response)
-            }))
+            Now::NotReached(
+                answer.map_or_else(String::new, |answer| match answer.status {
+                    Some(status) => format!("HTTP {status} {}", answer.response),
+                    None => answer.response.clone(),
+                }),
+            )
         }
         Some(Stop::Filter) => {
             let step = walk.dependencies.first();

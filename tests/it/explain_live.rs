@@ -4,7 +4,9 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
+};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
@@ -89,7 +91,7 @@ impl Running {
 }
 
 fn spec(value: &str, operator: &str) -> Value {
-    let resource = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"generateName": "order-"}});
+    let resource = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"generateName": "order-"}, "spec": {}});
     json!({"dependencies": [{"name": "order", "eventSourceName": "web", "eventName": "orders",
         "filters": {"dataLogicalOperator": operator, "data": [{"path": "body.kind", "type": "string", "value": [value]}]}}],
         "triggers": [{"template": {"name": "run", "k8s": {"operation": "create", "source": {"resource": resource}}}}]})
@@ -100,7 +102,8 @@ async fn pods(running: &Running) -> usize {
     let list = pods
         .list(&ListParams::default().labels("sensor-name=orders"))
         .await;
-    list.map_or(0, |list| list.items.len())
+    let runs = |pod: &&DynamicObject| pod.data["status"]["phase"] == "Running";
+    list.map_or(0, |list| list.items.iter().filter(runs).count())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,6 +114,13 @@ async fn what_runs_is_explained_and_held_against_what_the_sensor_says() {
         output.status.code(),
         Some(3),
         "there is no Sensor: {output:?}"
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("\"orders\" not found")
+            && !said.contains("ErrorResponse")
+            && !said.contains("Some("),
+        "{said}"
     );
     running
         .create(
@@ -167,4 +177,28 @@ async fn what_runs_is_explained_and_held_against_what_the_sensor_says() {
         text.contains("runs something else than the Sensor says"),
         "{text}"
     );
+    nothing_listens(&running).await;
+}
+
+/// Without its EventSource the running Sensor gets nothing, however well its filter would judge it.
+async fn nothing_listens(running: &Running) {
+    let api = running.api("argoproj.io", "v1alpha1", "EventSource");
+    api.delete("web", &DeleteParams::default()).await.unwrap();
+    running
+        .until("the EventSource's end", async |_| {
+            matches!(api.get_opt("web").await, Ok(None))
+        })
+        .await;
+    let (code, walk) = running.walk(r#"{"kind":"order"}"#);
+    assert_eq!(
+        (code, &walk["stopped_at"]),
+        (1, &json!("intake")),
+        "{walk:#}"
+    );
+    assert_eq!(walk["intake"]["status"], json!(null));
+    let folder = tempfile::tempdir().unwrap();
+    let event = folder.path().join("event.json");
+    std::fs::write(&event, r#"{"body":{"kind":"order"}}"#).unwrap();
+    let after = running.explain(&["--event", event.to_str().unwrap()]);
+    assert_eq!(after.status.code(), Some(0), "{after:?}");
 }

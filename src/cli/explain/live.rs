@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::super::exit::Failure;
 use super::super::place::Real;
-use super::{LiveArgs, failure};
-use crate::cluster::Reading;
-use crate::report::explain::{Live, Sensor};
+use super::{ExplainArgs, failure};
+use crate::cluster::{Reading, told};
+use crate::report::explain::{Dependency, Live, Sensor};
 
 /// What runs.
 pub(super) struct Running {
@@ -24,7 +24,12 @@ pub(super) struct Running {
 ///
 /// # Errors
 /// A cluster that cannot be asked, a Sensor or pod that is not there.
-pub(super) async fn read(real: &Real, args: &LiveArgs, now: Timestamp) -> Result<Running, Failure> {
+pub(super) async fn read(
+    real: &Real,
+    explain: &ExplainArgs,
+    now: Timestamp,
+) -> Result<Running, Failure> {
+    let args = &explain.live;
     let (Some(name), Some(context)) = (&args.sensor, &real.context) else {
         return Err(Failure::usage(
             "--live needs --context NAME and --sensor NAME; of the embedded cluster `eventlab cluster kubeconfig` gives the kubeconfig for --kubeconfig",
@@ -43,37 +48,44 @@ pub(super) async fn read(real: &Real, args: &LiveArgs, now: Timestamp) -> Result
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         Api::namespaced_with(reading.client.clone(), &namespace, &resource)
     };
-    let cannot = |what: &str, error: kube::Error| {
+    let cannot = |what: &str, error: &kube::Error| {
+        let why = told(error);
         Failure::environment(format!(
-            "cannot read {what} through context {context}: {error}"
+            "cannot read {what} through context {context}: {why}"
         ))
     };
     let sensor = api("argoproj.io", "Sensor")
         .get(name)
         .await
-        .map_err(|error| cannot(&title, error))?;
+        .map_err(|error| cannot(&title, &error))?;
     let pods = api("", "Pod")
         .list(&ListParams::default().labels(&format!("sensor-name={name}")))
         .await
-        .map_err(|error| cannot(&format!("the pods of {title}"), error))?;
+        .map_err(|error| cannot(&format!("the pods of {title}"), &error))?;
     let sensor = json(&sensor)?;
     let pods = pods.items.iter().map(json).collect::<Result<Vec<_>, _>>()?;
     let Some((pod, carried)) = newest(&pods) else {
         return Err(Failure::environment(format!(
-            "{title} has no running pod that carries a SENSOR_OBJECT, so nothing judges its events: {}",
-            conditions(&sensor).join("; ")
+            "{title} has no running pod that carries a SENSOR_OBJECT, so nothing judges its events{}",
+            standing(&sensor, &pods)
         )));
     };
     let file = format!("pod/{pod}");
     let running = Sensor::read(&file, &carried, now).map_err(failure)?;
     let mut objects = Vec::new();
-    for dependency in &running.dependencies {
-        // Without it the request is taken in as a webhook does by default.
-        if let Ok(source) = api("argoproj.io", "EventSource")
-            .get(&dependency.source)
-            .await
-        {
-            objects.push((format!("EventSource/{}", dependency.source), json(&source)?));
+    for dependency in asked(&running.dependencies, explain) {
+        let name = &dependency.source;
+        match api("argoproj.io", "EventSource").get(name).await {
+            Ok(source) => objects.push((format!("EventSource/{name}"), json(&source)?)),
+            // The walk says what this means.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => {
+                let Failure { exit, message } = cannot(&format!("EventSource/{name}"), &error);
+                let message = format!(
+                    "{message}; to begin after it, give the event itself with --event FILE"
+                );
+                return Err(Failure { exit, message });
+            }
         }
     }
     Ok(Running {
@@ -81,6 +93,37 @@ pub(super) async fn read(real: &Real, args: &LiveArgs, now: Timestamp) -> Result
         live: Live::new(pod, &sensor, &carried, conditions(&sensor)),
         sensors: vec![running],
     })
+}
+
+/// The dependencies whose EventSource takes the request in; none where there is no request.
+fn asked<'d>(
+    dependencies: &'d [Dependency],
+    args: &ExplainArgs,
+) -> impl Iterator<Item = &'d Dependency> {
+    let request = args.input.event.is_none();
+    let name = args.dependency.clone();
+    dependencies.iter().filter(move |dependency| {
+        request && name.as_ref().is_none_or(|name| *name == dependency.name)
+    })
+}
+
+/// Why nothing runs, as far as Sensor and pods tell.
+fn standing(sensor: &Value, pods: &[Value]) -> String {
+    let pods = pods.iter().map(|pod| {
+        let (name, phase) = (text(pod, "/metadata/name"), text(pod, "/status/phase"));
+        let ending = pod.pointer("/metadata/deletionTimestamp").is_some();
+        let phase = if ending { "ending" } else { phase };
+        format!(
+            "pod {name} is {}",
+            if phase.is_empty() { "Pending" } else { phase }
+        )
+    });
+    let told: Vec<String> = pods.chain(conditions(sensor)).collect();
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", told.join("; "))
+    }
 }
 
 fn json(object: &DynamicObject) -> Result<Value, Failure> {
@@ -94,11 +137,11 @@ fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
         .unwrap_or_default()
 }
 
-/// The newest pod that is not ending, with the Sensor that it carries.
+/// The newest pod that runs and is not ending, with the Sensor that it carries.
 fn newest(pods: &[Value]) -> Option<(String, Value)> {
     let lives = |pod: &&Value| {
         pod.pointer("/metadata/deletionTimestamp").is_none()
-            && !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+            && text(pod, "/status/phase") == "Running"
     };
     let pod = pods
         .iter()

@@ -1,6 +1,7 @@
 //! `eventlab explain`: why a Sensor would pass or drop an event, and answers to the lines of golden files.
 
 mod answers;
+mod events;
 mod live;
 mod source;
 mod watch;
@@ -74,7 +75,7 @@ struct InputArgs {
     /// File with the body of the request
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
-    /// File with event data ({"header": …, "body": …}) or whole CloudEvents, one or several; no request is made
+    /// File with event data ({"header": …, "body": …}) or whole CloudEvents, one, several or a list; no request is made
     #[arg(long, value_name = "FILE")]
     event: Option<PathBuf>,
     /// Answer the lines of a file in the shape of the golden files instead
@@ -92,18 +93,28 @@ const EXAMPLES: &str = "Examples:
   eventlab explain -f sensor.yaml --body-file order.json --watch
   eventlab explain --live --context staging --sensor orders --body '{\"kind\":\"order.created\"}'
 
-Exit codes: 0 every event passes, 1 one is rejected, 2 a bad file or argument, 3 something eventlab cannot judge.";
+Exit codes: 0 every event passes, 1 one is rejected, 2 a bad file or argument, 3 something eventlab cannot judge.
+A rejected event counts before one that cannot be judged.";
 
 /// Explains.
 ///
 /// # Errors
 /// A file that cannot be read or does not hold; a Sensor that the controller refuses; a part that is not supported.
 pub async fn run(real: &Real, args: &ExplainArgs) -> Result<Exit, Failure> {
+    let result = explained(real, args).await;
+    // Names and texts of manifests and events stand in messages.
+    result.map_err(|failure| Failure {
+        message: text::lines(&failure.message),
+        ..failure
+    })
+}
+
+async fn explained(real: &Real, args: &ExplainArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.input.cases {
         return answers::answer(file);
     }
     if args.live.live {
-        let running = live::read(real, &args.live, args.at.unwrap_or_else(Timestamp::now)).await?;
+        let running = live::read(real, args, args.at.unwrap_or_else(Timestamp::now)).await?;
         return explain(args, &running.objects, running.sensors, Some(&running.live));
     }
     if args.watch {
@@ -132,7 +143,7 @@ fn explain(
         let before = walks.len();
         for sensor in &sensors {
             for dependencies in wanted(sensor, args.dependency.as_deref(), input) {
-                let input = input.resolve(objects, &dependencies)?;
+                let input = input.resolve(objects, &dependencies, live.is_some())?;
                 let mut walk = walk(sensor, &dependencies, &input, now).map_err(failure)?;
                 walk.live = live.cloned();
                 walks.push(walk);
@@ -143,10 +154,12 @@ fn explain(
         }
     }
     print(&walks, args.format)?;
-    Ok(if walks.iter().all(|walk| walk.passed) {
-        Exit::Proven
-    } else {
+    Ok(if walks.iter().any(|walk| walk.judged && !walk.passed) {
         Exit::NotProven
+    } else if walks.iter().any(|walk| !walk.judged) {
+        Exit::Environment
+    } else {
+        Exit::Proven
     })
 }
 
@@ -183,15 +196,14 @@ fn objects(args: &ExplainArgs) -> Result<Vec<(String, Value)>, Failure> {
 }
 
 fn is_kind(object: &Value, kind: &str) -> bool {
-    let version = object["apiVersion"].as_str().unwrap_or_default();
-    version.starts_with("argoproj.io/") && object["kind"] == kind
+    object["apiVersion"] == "argoproj.io/v1alpha1" && object["kind"] == kind
 }
 
 fn sensors(objects: &[(String, Value)], now: Timestamp) -> Result<Vec<Sensor>, Failure> {
     let sensors = objects
         .iter()
         .filter(|(_, object)| is_kind(object, "Sensor"))
-        .map(|(file, object)| Sensor::read(file, object, now))
+        .map(|(file, object)| Sensor::of_manifest(file, object, now))
         .collect::<Result<Vec<_>, _>>()
         .map_err(failure)?;
     if sensors.is_empty() {
@@ -241,7 +253,10 @@ fn nothing_listens(sensors: &[Sensor], name: Option<&str>, input: &Source) -> Fa
 fn print(walks: &[Walk], format: Format) -> Result<(), Failure> {
     for (place, walk) in walks.iter().enumerate() {
         let text = match format {
-            Format::Json => serde_json::to_string(walk).map_err(Failure::internal)? + "\n",
+            Format::Json => {
+                let json = serde_json::to_string(walk).map_err(Failure::internal)?;
+                text::json_line(&json) + "\n"
+            }
             Format::Text => {
                 let gap = if place > 0 { "\n" } else { "" };
                 format!("{gap}{}", text::render(walk))

@@ -4,18 +4,15 @@ use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::super::exit::Failure;
-use super::{ExplainArgs, is_kind};
-use crate::embedded::services::eventsource::{self, Intake};
+use super::{ExplainArgs, events, is_kind};
+use crate::embedded::services::eventsource;
 use crate::report::explain::walk::Input;
 use crate::report::explain::{Dependency, Request};
 
 /// Most bytes of a manifest, a body or an event that are read.
-const MAX_INPUT: u64 = 64 << 20;
-/// Most events of one file.
-const MAX_EVENTS: usize = 10_000;
+pub(super) const MAX_INPUT: u64 = 64 << 20;
 
 /// What comes in, before it is known to which event.
 pub(super) enum Source {
@@ -33,11 +30,8 @@ impl Source {
                     "--header and --content-type belong to a request; an event has its headers in its data",
                 ));
             }
-            let bytes = read(file)?;
-            return Ok(documents(&bytes)
-                .into_iter()
-                .map(|document| Self::Event(Input::event(document)))
-                .collect());
+            let read = events::read(&file.display().to_string(), &read(file)?)?;
+            return Ok(read.into_iter().map(Self::Event).collect());
         }
         let body = match (&input.body, &input.body_file) {
             (Some(body), _) => body.clone().into_bytes(),
@@ -57,52 +51,50 @@ impl Source {
     }
 
     /// The input for one event, taken in as its EventSource says where that is among the objects.
+    ///
+    /// A running Sensor's EventSources are all known, so one that is not there listens to nothing.
     pub(super) fn resolve(
         &self,
         objects: &[(String, Value)],
         dependencies: &[&Dependency],
+        live: bool,
     ) -> Result<Input, Failure> {
         let request = match self {
             Self::Event(input) => return Ok(input.clone()),
             Self::Request(request) => request.clone(),
         };
-        let (Some(first), mut intake) = (dependencies.first(), Intake::default()) else {
-            return Ok(Input::Request(request, Intake::default()));
+        let Some(first) = dependencies.first() else {
+            return Ok(Input::Request(request, None));
         };
         let source = objects.iter().find(|(_, object)| {
             is_kind(object, "EventSource") && object["metadata"]["name"] == first.source.as_str()
         });
-        if let Some((file, object)) = source {
-            let name = format!("{file}: EventSource/{}", first.source);
-            match eventsource::intake(object, &first.event) {
-                Ok(Some(found)) => intake = found,
-                Ok(None) => {
-                    let text = format!(
-                        "{name} has no event {}; name one that it has in the dependency's eventName",
-                        first.event
-                    );
-                    return Err(Failure::usage(text));
-                }
-                Err(reason) if reason.starts_with("eventlab: ") => {
-                    return Err(Failure::environment(format!("{name}: {reason}")));
-                }
-                Err(reason) => return Err(Failure::usage(format!("{name}: {reason}"))),
+        let Some((file, object)) = source else {
+            return Ok(if live {
+                Input::Unheard(format!(
+                    "EventSource {} is not there: nothing listens, so nothing arrives",
+                    first.source
+                ))
+            } else {
+                Input::Request(request, None)
+            });
+        };
+        let name = format!("{file}: EventSource/{}", first.source);
+        match eventsource::intake(object, &first.event) {
+            Ok(Some(found)) => Ok(Input::Request(request, Some(found))),
+            Ok(None) if live => Ok(Input::Unheard(format!(
+                "EventSource {} has no event {}: nothing listens, so nothing arrives",
+                first.source, first.event
+            ))),
+            Ok(None) => Err(Failure::usage(format!(
+                "{name} has no event {}; name one that it has in the dependency's eventName",
+                first.event
+            ))),
+            Err(reason) if reason.starts_with("eventlab: ") => {
+                Err(Failure::environment(format!("{name}: {reason}")))
             }
+            Err(reason) => Err(Failure::usage(format!("{name}: {reason}"))),
         }
-        Ok(Input::Request(request, intake))
-    }
-}
-
-/// The JSON documents of a file, one after another; a file that is not JSON is one event with such data.
-fn documents(bytes: &[u8]) -> Vec<&[u8]> {
-    let stream = serde_json::Deserializer::from_slice(bytes).into_iter::<&RawValue>();
-    let read: Result<Vec<&RawValue>, _> = stream.take(MAX_EVENTS).collect();
-    match read {
-        Ok(documents) if documents.len() > 1 => documents
-            .into_iter()
-            .map(|document| document.get().as_bytes())
-            .collect(),
-        _ => vec![bytes],
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Zoned;
 
 use super::super::exit::{Exit, Failure};
 use super::super::output::note;
-use super::{ExplainArgs, is_stdin, once};
+use super::{ExplainArgs, is_stdin, once, text};
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -37,8 +37,9 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
         let stamp = stamp(&files);
         match once(args) {
             Ok(Exit::Proven) => note!("-- {}: passes", clock()),
-            Ok(_) => note!("-- {}: rejected", clock()),
-            Err(failure) => note!("-- {}: {}", clock(), failure.message),
+            Ok(Exit::NotProven) => note!("-- {}: rejected", clock()),
+            Ok(_) => note!("-- {}: not all of it can be judged here", clock()),
+            Err(failure) => note!("-- {}: {}", clock(), text::lines(&failure.message)),
         }
         while self::stamp(&files) == stamp {
             std::thread::sleep(LOOK);

@@ -24,6 +24,7 @@ mod patch;
 pub(super) mod private_file;
 pub mod protobuf;
 pub mod rbac;
+mod refusal;
 mod registry;
 mod represent;
 mod request;
@@ -42,5 +43,6 @@ mod watch;
 mod yaml;
 
 pub use history::Limits;
+pub use refusal::{change_refusal, create_refusal};
 pub use server::{ApiServer, Options};
 pub use store::{DatabaseError, OpenError};

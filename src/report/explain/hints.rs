@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::near;
-use crate::sensor::parameters::ParameterError;
+use super::{near, pattern};
+use crate::sensor::parameters::{Events, ParameterError};
 use crate::sensor::regex::Regex;
-use crate::sensor::trigger::TriggerError;
+use crate::sensor::trigger::{KINDS, TriggerError};
 use crate::sensor::{
     ConditionReport, Explanation, Group, GroupReport, Operator, Outcome, Reason, path,
 };
@@ -15,7 +15,7 @@ const QUOTED: usize = 60;
 
 /// Hints for a filter that drops the event.
 pub(super) fn rejecting(why: &Explanation, data: &[u8]) -> Vec<String> {
-    let mut hints = Vec::new();
+    let mut hints: Vec<String> = sent_as_form(data).into_iter().collect();
     let deciding = why.deciding_group();
     let groups: Vec<&GroupReport> = match deciding {
         Some(group) => vec![group],
@@ -105,17 +105,40 @@ fn missing(condition: &ConditionReport, data: &[u8]) -> Vec<String> {
         .path
         .split(", ")
         .filter(|path| !near::exists(data, path))
-        .map(|path| missing_path(path, data))
+        .map(|path| {
+            let optional = near::paths(path, data).is_empty() && sent_as_form(data).is_none();
+            let way_out = if optional {
+                " If the field is optional, `or` or a script can allow for its absence"
+            } else {
+                ""
+            };
+            missing_path(path, data) + way_out
+        })
         .collect()
 }
 
+/// JSON that came as a form: its text is the name of a field without a value, cut at every `&` and `=`.
+fn sent_as_form(data: &[u8]) -> Option<String> {
+    let body = path::get(data, b"body").ok()?;
+    if !body.is_object() {
+        return None;
+    }
+    let json_name = body.entries().any(|(key, value)| {
+        let key = path::Value::from_raw(key).text().into_owned();
+        let key = key.trim_ascii_start();
+        key.starts_with(b"{") && value.is_array()
+    });
+    json_name.then(|| {
+        "the body was sent as a form; send `Content-Type: application/json` (curl -d says form unless -H says otherwise).".to_owned()
+    })
+}
+
+/// What is known of a path that leads nowhere, in whole sentences.
 fn missing_path(wanted: &str, data: &[u8]) -> String {
     let near = near::paths(wanted, data);
     if near.is_empty() {
         let keys = top_keys(data);
-        return format!(
-            "{wanted} is not in the event and nothing like it is; body has {keys}. If the field is optional, `or` or a script can allow for its absence"
-        );
+        return format!("{wanted} is not in the event and nothing like it is; body has {keys}.");
     }
     let shown: Vec<String> = near
         .iter()
@@ -134,7 +157,7 @@ fn top_keys(data: &[u8]) -> String {
         .filter(|body| body.is_object())
         .flat_map(path::Value::entries)
         .take(8)
-        .map(|(key, _)| String::from_utf8_lossy(&path::Value::from_raw(key).text()).into_owned())
+        .map(|(key, _)| short(&String::from_utf8_lossy(&path::Value::from_raw(key).text())))
         .collect();
     if keys.is_empty() {
         "no keys".to_owned()
@@ -221,10 +244,7 @@ fn string_mismatch(condition: &ConditionReport, found: &str, data: &[u8]) -> Opt
         let matches = |pattern: &str, text: &str| {
             Regex::new(pattern).is_ok_and(|regex| regex.is_match(text.as_bytes()))
         };
-        let bare = pattern
-            .strip_prefix('^')
-            .unwrap_or(pattern)
-            .trim_end_matches('$');
+        let (start, bare, end) = pattern::untied(pattern);
         if first
             .as_deref()
             .is_some_and(|first| matches(pattern, first))
@@ -237,15 +257,23 @@ fn string_mismatch(condition: &ConditionReport, found: &str, data: &[u8]) -> Opt
         } else if pattern == found {
             Some(format!(
                 "{path}: a value is a pattern; to mean this text write {}",
-                quoted(pattern)
+                pattern::quoted(pattern)
             ))
         } else if matches(pattern, found.trim()) {
             Some(format!("{path} has blanks around it; send it without"))
         } else if bare != pattern && matches(bare, found) {
-            Some(format!(
-                "{path}: ^ and $ want the whole text to be {bare}, and {} is longer",
-                short(found)
-            ))
+            let found = short(found);
+            Some(match (start, end) {
+                (true, false) => {
+                    format!("{path}: ^ wants the text to begin with {bare}, and {found} does not")
+                }
+                (false, _) => {
+                    format!("{path}: $ wants the text to end with {bare}, and {found} does not")
+                }
+                (true, true) => format!(
+                    "{path}: ^ and $ want the whole text to be {bare}, and {found} is longer"
+                ),
+            })
         } else {
             None
         }
@@ -263,15 +291,17 @@ pub(super) fn passing(why: &Explanation) -> Vec<String> {
 
 fn passing_note(condition: &ConditionReport) -> Option<String> {
     let (path, found) = (&condition.path, condition.found.as_ref()?);
-    let pattern = deciding_value(condition);
+    let wanted = deciding_value(condition);
     match condition.r#type.as_str() {
         "string" if condition.comparator == "!=" && condition.values.len() > 1 => Some(format!(
             "{path}: != holds as soon as one of its values does not match; to exclude all of them list one condition for each"
         )),
-        "string" if condition.comparator == "=" && !anchored(&pattern) => Some(format!(
-            "{path}: {pattern} matches anywhere inside a text; to mean all of it write {}",
-            whole(&pattern)
-        )),
+        "string" if condition.comparator == "=" => {
+            let (open, whole) = (pattern::open(&wanted)?, pattern::whole(&wanted)?);
+            Some(format!(
+                "{path}: {wanted} {open}; to mean all of a text write {whole}"
+            ))
+        }
         "bool" if condition.comparator_ignored => Some(format!(
             "{path}: comparator {} does nothing for `type: bool`",
             condition.comparator
@@ -290,34 +320,6 @@ fn passing_note(condition: &ConditionReport) -> Option<String> {
     }
 }
 
-fn anchored(pattern: &str) -> bool {
-    (pattern.starts_with('^') || pattern.starts_with("\\A"))
-        && (pattern.ends_with('$') || pattern.ends_with("\\z"))
-}
-
-/// A pattern that means the whole text.
-fn whole(pattern: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ' ' | ':' | '/');
-    let bare = pattern.trim_start_matches('^').trim_end_matches('$');
-    if bare.chars().all(plain) {
-        format!("^{}$", quoted(bare))
-    } else {
-        format!("^(?:{bare})$")
-    }
-}
-
-/// A text as a pattern that matches it.
-fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if r"\.+*?()|[]{}^$".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
-}
-
 /// The listed value that settled a condition.
 fn deciding_value(condition: &ConditionReport) -> String {
     let tried = condition
@@ -328,37 +330,61 @@ fn deciding_value(condition: &ConditionReport) -> String {
     tried.map_or_else(String::new, |value| value.value.clone())
 }
 
-/// Hints for an object that cannot be built.
-pub(super) fn building(error: &TriggerError, trigger: &Value, data: &[u8]) -> Vec<String> {
+/// Hints for an object or a call that cannot be built.
+pub(super) fn building(error: &TriggerError, trigger: &Value, events: &Events) -> Vec<String> {
     match error {
-        TriggerError::Parameter(ParameterError::Unresolved(_) | ParameterError::Payload(_)) => {
-            let lists = ["/parameters", "/template/k8s/parameters"];
-            let unresolved = lists
-                .iter()
-                .filter_map(|pointer| trigger.pointer(pointer)?.as_array())
-                .flatten()
-                .filter_map(|parameter| parameter.pointer("/src/dataKey")?.as_str())
-                .find(|key| !near::exists(data, key));
-            let hint = unresolved.map(|key| {
-                format!(
-                    "parameter {} Give its `src` a default `value` if it is optional",
-                    missing_path(key, data)
-                )
-            });
-            vec![hint.unwrap_or_else(|| {
-                "correct the parameter's key, or give its `src` a default `value`".to_owned()
-            })]
-        }
+        TriggerError::Parameter(error) | TriggerError::Call { error, .. } => match error {
+            ParameterError::Unresolved(_) | ParameterError::Payload(_) => {
+                vec![unresolved(trigger, events)]
+            }
+            ParameterError::Set(_) | ParameterError::Result(_) => {
+                vec![
+                    "correct the parameter's `dest`: it is a path into the object as sjson writes it"
+                        .to_owned(),
+                ]
+            }
+            _ => Vec::new(),
+        },
         TriggerError::Operation(_) => {
             vec!["`operation` is one of create, update, patch, delete".to_owned()]
         }
-        TriggerError::Parameter(ParameterError::Set(_) | ParameterError::Result(_)) => {
+        TriggerError::Name(_) => {
             vec![
-                "correct the parameter's `dest`: it is a path into the object as sjson writes it"
+                "give the object a `metadata.name`, and correct its `kind` where that is named"
                     .to_owned(),
             ]
         }
         _ => Vec::new(),
+    }
+}
+
+/// The first parameter that has neither a value in its event nor a default.
+fn unresolved(trigger: &Value, events: &Events) -> String {
+    let of_kind = KINDS.iter().flat_map(|kind| {
+        ["parameters", "payload", "dynamicHeaders"].map(|list| format!("/template/{kind}/{list}"))
+    });
+    let missing = std::iter::once("/parameters".to_owned())
+        .chain(of_kind)
+        .filter_map(|pointer| trigger.pointer(&pointer)?.as_array())
+        .flatten()
+        .filter_map(|parameter| parameter.get("src"))
+        .filter(|source| source.get("value").is_none_or(Value::is_null))
+        .find_map(|source| {
+            let key = source
+                .get("dataKey")?
+                .as_str()
+                .filter(|key| !key.is_empty())?;
+            let event = events.get(source.get("dependencyName")?.as_str()?)?;
+            let data = event.data.as_deref().unwrap_or_default();
+            let hint = sent_as_form(data).unwrap_or_else(|| missing_path(key, data));
+            (!near::exists(data, key)).then_some((key, hint))
+        });
+    match missing {
+        Some((key, hint)) => format!(
+            "parameter with dataKey {key}: {hint} If it is optional, give its `src` a default `value`"
+        ),
+        None => "correct the parameter's key or template, or give its `src` a default `value`"
+            .to_owned(),
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::{IntakeStep, LogLine, Stop};
 use crate::embedded::services::eventsource::payload;
 use crate::embedded::services::eventsource::{Admission, Intake};
+use crate::sensor::limits;
 
 const LOGGER: &str = "argo-events.eventsource";
 
@@ -53,6 +54,8 @@ impl Request {
 pub(super) enum Taken {
     Data(IntakeStep, Vec<u8>),
     Refused(Stop, IntakeStep, Vec<LogLine>, Vec<String>),
+    /// Why it is not known here whether the EventSource's filter lets it pass.
+    Unknown(IntakeStep, String),
 }
 
 /// Takes a request in, in the EventSource's order of checks. The bearer check is left out: no token is known here.
@@ -86,11 +89,15 @@ pub(super) fn take(request: &Request, intake: &Intake) -> Taken {
 /// The EventSource's own filter has the last word; the client hears nothing of it.
 fn publish(intake: &Intake, data: Vec<u8>) -> Taken {
     let step = IntakeStep {
-        status: 200,
+        status: Some(200),
         response: "success".to_owned(),
+        assumed: false,
     };
     match intake.admission(&data) {
         Admission::Admitted => Taken::Data(step, data),
+        Admission::Dropped {
+            error: Some(error), ..
+        } if limits::is_own(&error) => Taken::Unknown(step, error),
         Admission::Dropped {
             expression,
             level,
@@ -159,8 +166,9 @@ fn content(request: &Request, intake: &Intake) -> Result<Vec<u8>, Taken> {
 
 fn refused(status: u16, response: &str, lines: Vec<LogLine>, hint: String) -> Taken {
     let step = IntakeStep {
-        status,
+        status: Some(status),
         response: response.to_owned(),
+        assumed: false,
     };
     Taken::Refused(Stop::Intake, step, lines, vec![hint])
 }

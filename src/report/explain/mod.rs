@@ -2,10 +2,14 @@
 //!
 //! From above: [`Sensor::read`], [`Request`], [`walk::walk`] and [`text::render`]. Nothing is sent and nothing is read.
 
+mod act;
 mod hints;
 pub mod intake;
 mod live;
 mod near;
+mod objects;
+mod pattern;
+mod sensor;
 pub mod text;
 pub mod walk;
 
@@ -16,6 +20,7 @@ use crate::sensor::Explanation;
 
 pub use intake::Request;
 pub use live::Live;
+pub use sensor::{Dependency, Sensor};
 
 /// Where an event stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,8 +49,10 @@ pub struct Walk {
     pub file: String,
     /// `EVENTSOURCE/EVENT`.
     pub event: String,
-    /// Whether nothing rejects it: a trigger acts, or keeps it until others arrive.
+    /// Whether nothing rejects it: a trigger acts, or keeps it until others arrive. Never so where `judged` is not.
     pub passed: bool,
+    /// Whether all of its way was judged, or enough of it to know that it is rejected.
+    pub judged: bool,
     /// Where it stops.
     pub stopped_at: Option<Stop>,
     /// The request's answer; none if event data were given.
@@ -70,10 +77,12 @@ pub struct Walk {
 /// What the EventSource answers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct IntakeStep {
-    /// HTTP status.
-    pub status: u16,
-    /// Body of the answer.
+    /// HTTP status; none where nothing listens.
+    pub status: Option<u16>,
+    /// Body of the answer, or why there is none.
     pub response: String,
+    /// Whether the EventSource is not known, so that a webhook with defaults answers.
+    pub assumed: bool,
 }
 
 /// One dependency's filter.
@@ -85,6 +94,8 @@ pub struct DependencyStep {
     pub transform: Option<TransformStep>,
     /// The decision with everything it rests on; none if the transform fails.
     pub filter: Option<Explanation>,
+    /// Why the decision is not known here, whatever `filter` says; none where it is.
+    pub unjudged: Option<String>,
 }
 
 /// What a transform makes of an event.
@@ -109,7 +120,7 @@ pub enum Act {
     NotReached,
     /// It fails.
     Fails,
-    /// It acts, and eventlab cannot show with what.
+    /// It may act, and eventlab cannot show with what or tell whether.
     NotShown,
 }
 
@@ -130,8 +141,17 @@ pub struct TriggerStep {
     pub error: Option<String>,
     /// `create`, `update`, `patch`, `delete`, `submit` or `log`.
     pub operation: Option<String>,
-    /// The object that is submitted.
-    pub object: Option<Value>,
+    /// The objects that are submitted: one each time that it acts.
+    pub objects: Vec<Made>,
+}
+
+/// An object that a trigger submits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Made {
+    /// The dependencies whose event it is made from.
+    pub by: Vec<String>,
+    /// The object.
+    pub object: Value,
 }
 
 /// A line of Argo's log: its parts that do not depend on the run.
@@ -175,110 +195,6 @@ pub enum WalkError {
     /// Argo Events can judge it, this program cannot.
     #[error("{0}")]
     Unsupported(String),
-}
-
-/// A Sensor that the controller takes.
-#[derive(Clone, Debug)]
-pub struct Sensor {
-    /// File of the manifest.
-    pub file: String,
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.namespace`, `default` where there is none.
-    pub namespace: String,
-    /// The dependencies in listed order.
-    pub dependencies: Vec<Dependency>,
-    triggers: Vec<Value>,
-}
-
-/// A dependency of a Sensor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Dependency {
-    /// Its name.
-    pub name: String,
-    /// Name of the EventSource.
-    pub source: String,
-    /// Name of the event in it.
-    pub event: String,
-    value: Value,
-}
-
-impl Sensor {
-    /// Reads a Sensor as the controller does.
-    ///
-    /// # Errors
-    /// [`WalkError::Input`] with the condition and message that the controller leaves in the status.
-    pub fn read(file: &str, object: &Value, now: jiff::Timestamp) -> Result<Self, WalkError> {
-        use crate::sensor::validate::{Invalid, validate};
-        let name = text_at(object, "/metadata/name");
-        validate(object, &Value::Null, now).map_err(|invalid| {
-            let why = match invalid {
-                Invalid::Decode(error) => format!("the controller cannot decode it: {error}"),
-                Invalid::Refused {
-                    condition,
-                    reason,
-                    message,
-                } => format!(
-                    "the controller refuses it, condition {} is False, reason {reason}: {message}",
-                    condition.as_str()
-                ),
-            };
-            WalkError::Input(format!(
-                "{file}: Sensor/{name}: {why}; until it is corrected, its old Deployment goes on with the old filters"
-            ))
-        })?;
-        let items = |pointer| {
-            object
-                .pointer(pointer)
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default()
-        };
-        let namespace = text_at(object, "/metadata/namespace");
-        Ok(Self {
-            file: file.to_owned(),
-            name,
-            namespace: if namespace.is_empty() {
-                "default".to_owned()
-            } else {
-                namespace
-            },
-            dependencies: items("/spec/dependencies")
-                .into_iter()
-                .map(Dependency::read)
-                .collect(),
-            triggers: items("/spec/triggers"),
-        })
-    }
-
-    /// The dependencies by the event that they listen to, each event once.
-    #[must_use]
-    pub fn by_event(&self) -> Vec<Vec<&Dependency>> {
-        let mut events: Vec<Vec<&Dependency>> = Vec::new();
-        for dependency in &self.dependencies {
-            let same = |known: &&mut Vec<&Dependency>| {
-                known.first().is_some_and(|first| {
-                    (&first.source, &first.event) == (&dependency.source, &dependency.event)
-                })
-            };
-            match events.iter_mut().find(same) {
-                Some(known) => known.push(dependency),
-                None => events.push(vec![dependency]),
-            }
-        }
-        events
-    }
-}
-
-impl Dependency {
-    fn read(value: Value) -> Self {
-        Self {
-            name: text_at(&value, "/name"),
-            source: text_at(&value, "/eventSourceName"),
-            event: text_at(&value, "/eventName"),
-            value,
-        }
-    }
 }
 
 fn text_at(value: &Value, pointer: &str) -> String {

@@ -27,7 +27,15 @@ pub fn render(walk: &Walk) -> String {
         running(&mut out, live);
     }
     if let Some(intake) = &walk.intake {
-        let answer = format!("{} {}", intake.status, one_line(&intake.response, LINE));
+        let status = intake
+            .status
+            .map_or("nobody".to_owned(), |status| status.to_string());
+        let assumed = if intake.assumed {
+            " (assumed: its EventSource is not known)"
+        } else {
+            ""
+        };
+        let answer = format!("{status} {}{assumed}", one_line(&intake.response, LINE));
         line(&mut out, "intake", &answer);
     }
     if let Some(data) = &walk.data {
@@ -80,7 +88,10 @@ fn running(out: &mut String, live: &Live) {
 }
 
 fn verdict(walk: &Walk) -> String {
+    let acted = walk.triggers.iter().any(|one| !one.triggered_by.is_empty());
     match (walk.passed, walk.stopped_at) {
+        _ if !walk.judged && acted => "passes as far as eventlab can judge".to_owned(),
+        _ if !walk.judged => "eventlab cannot judge it".to_owned(),
         (true, Some(_)) => "passes, and waits for other events".to_owned(),
         (true, None) => "passes".to_owned(),
         (false, stop) => {
@@ -98,6 +109,7 @@ fn verdict(walk: &Walk) -> String {
 }
 
 fn line(out: &mut String, name: &str, text: &str) {
+    let text = one_line(text, usize::MAX);
     // Writing to a String does not fail.
     let _ = if name.is_empty() {
         writeln!(out, "{text}")
@@ -121,6 +133,14 @@ fn filter(out: &mut String, dependency: &DependencyStep) {
             );
             line(out, "made", &text);
         }
+    }
+    if let Some(unjudged) = &dependency.unjudged {
+        let text = format!(
+            "dependency {} is not judged here: {unjudged}",
+            dependency.name
+        );
+        line(out, "filter", &text);
+        return;
     }
     let Some(why) = &dependency.filter else {
         return;
@@ -245,6 +265,7 @@ fn submit(out: &mut String, trigger: &TriggerStep) {
             trigger.conditions
         ),
         Act::Fails => format!("fails: {error}"),
+        Act::NotShown if by.is_empty() => format!("is not judged here: {error}"),
         Act::NotShown => format!("acts on {by}; with what is not shown: {error}"),
         Act::Submits => {
             let operation = trigger.operation.as_deref().unwrap_or_default();
@@ -252,12 +273,40 @@ fn submit(out: &mut String, trigger: &TriggerStep) {
         }
     };
     line(out, "submit", &format!("trigger {} {text}", trigger.name));
-    if let Some(object) = &trigger.object {
-        let text = serde_json::to_string_pretty(object).unwrap_or_default();
+    for made in &trigger.objects {
+        if trigger.objects.len() > 1 {
+            line(out, "", &format!("         from {}:", made.by.join(", ")));
+        }
+        let text = serde_json::to_string_pretty(&made.object).unwrap_or_default();
         for row in text.lines() {
             line(out, "", &format!("         {row}"));
         }
     }
+}
+
+/// A text of several lines, without anything that a terminal would act on.
+#[must_use]
+pub fn lines(text: &str) -> String {
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| one_line(line, usize::MAX))
+        .collect();
+    lines.join("\n")
+}
+
+/// JSON with the control characters escaped that JSON itself allows in texts.
+#[must_use]
+pub fn json_line(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_control() || turns_text(c) {
+            // Writing to a String does not fail.
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// A text in one line: what a terminal would act on is escaped, what is too long is cut.
@@ -268,11 +317,16 @@ pub(super) fn one_line(text: &str, limit: usize) -> String {
             out.push('…');
             break;
         }
-        if c.is_control() {
+        if c.is_control() || turns_text(c) {
             out.extend(c.escape_default());
         } else {
             out.push(c);
         }
     }
     out
+}
+
+/// Characters that a terminal does not show, and that change the order in which it shows others.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

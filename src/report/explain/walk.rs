@@ -1,46 +1,53 @@
-//! The walk itself: intake, filters, conditions, the object.
-
-use std::collections::BTreeMap;
+//! The walk up to the filters: intake, transforms, filters; what the triggers do then is in `act`.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::intake::{self, Request, Taken};
 use super::{
-    Act, Dependency, DependencyStep, IntakeStep, LogLine, Sensor, Stop, TransformStep, TriggerStep,
-    Walk, WalkError, hints, text_at,
+    Dependency, DependencyStep, IntakeStep, LogLine, Sensor, Stop, TransformStep, Walk, WalkError,
+    hints, text_at,
 };
 use crate::embedded::services::eventsource::Intake;
 use crate::embedded::services::sensor::cloud_event;
-use crate::sensor::conditions::Conditions;
 use crate::sensor::parameters::Events;
 use crate::sensor::transform::{Transform, TransformError};
-use crate::sensor::trigger::{self, Action, Origin, TriggerError};
-use crate::sensor::{Event, Explanation, Filter};
+use crate::sensor::{Event, Explanation, Filter, Operator, Outcome, limits};
 
-const LOGGER: &str = "argo-events.sensor";
+pub(super) const LOGGER: &str = "argo-events.sensor";
 /// Stands for the id that the EventSource draws for each request.
 const ID: &str = "00000000000000000000000000000000";
 
 /// What comes in.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A request to the webhook, which takes it in so.
-    Request(Request, Intake),
+    /// A request to the webhook, which takes it in so; without that, as a webhook does by default.
+    Request(Request, Option<Intake>),
+    /// A request that no EventSource listens to, and why.
+    Unheard(String),
     /// Event data, or a whole CloudEvent.
     Event(Event),
 }
 
+/// Whether a document is a whole CloudEvent, rather than event data.
+#[must_use]
+pub fn is_cloud_event(document: &Value) -> bool {
+    document.get("specversion").is_some() && document.get("source").is_some()
+}
+
 impl Input {
     /// Reads an event: a CloudEvent as it stands on the bus, else event data.
-    #[must_use]
-    pub fn event(text: &[u8]) -> Self {
-        let is_cloud_event = serde_json::from_slice::<Value>(text)
-            .is_ok_and(|value| value.get("specversion").is_some() && value.get("source").is_some());
-        let decoded = is_cloud_event
-            .then(|| cloud_event::decode(text).ok())
-            .flatten();
-        Self::Event(decoded.unwrap_or_else(|| Event {
+    ///
+    /// # Errors
+    /// A CloudEvent that a Sensor cannot read.
+    pub fn event(text: &[u8]) -> Result<Self, String> {
+        if serde_json::from_slice::<Value>(text).is_ok_and(|value| is_cloud_event(&value)) {
+            let event = cloud_event::decode(text);
+            return event
+                .map(Self::Event)
+                .map_err(|error| format!("no CloudEvent that a Sensor reads: {error}"));
+        }
+        Ok(Self::Event(Event {
             data: Some(text.to_vec()),
             ..Event::default()
         }))
@@ -77,6 +84,7 @@ pub fn walk(
         file: sensor.file.clone(),
         event: format!("{}/{}", first.source, first.event),
         passed: false,
+        judged: true,
         stopped_at: None,
         intake: None,
         data: None,
@@ -100,14 +108,12 @@ pub fn walk(
             passed.insert(dependency.name.clone(), event);
         }
     }
-    if passed.is_empty() {
-        let none_judged = walk.dependencies.iter().all(|step| step.filter.is_none());
-        walk.stopped_at = Some(if none_judged {
-            Stop::Transform
-        } else {
-            Stop::Filter
-        });
-    } else {
+    for name in sensor.repeated_names() {
+        walk.notes.push(format!(
+            "several dependencies are named {name}; only the last of them counts, give each a name of its own"
+        ));
+    }
+    if !passed.is_empty() {
         walk.change.clear();
     }
     walk.act(sensor, dependencies, &passed, now);
@@ -136,8 +142,20 @@ impl Walk {
     /// The event as it stands on the bus; `None` if the request does not get there.
     fn take_in(&mut self, input: &Input, first: &Dependency, now: Timestamp) -> Option<Event> {
         let event = match input {
+            Input::Unheard(why) => {
+                self.stopped_at = Some(Stop::Intake);
+                self.change.push("create the EventSource with this event, or correct the dependency's eventSourceName and eventName".to_owned());
+                self.intake = Some(IntakeStep {
+                    status: None,
+                    response: why.clone(),
+                    assumed: false,
+                });
+                return None;
+            }
             Input::Request(request, how) => {
-                let (step, data) = self.answer(intake::take(request, how));
+                let taken = intake::take(request, how.as_ref().unwrap_or(&Intake::default()));
+                let (mut step, data) = self.answer(taken);
+                step.assumed = how.is_none();
                 self.intake = Some(step);
                 Event {
                     data: Some(data?),
@@ -176,6 +194,13 @@ impl Walk {
                 (self.logs, self.change) = (logs, change);
                 (step, None)
             }
+            Taken::Unknown(step, why) => {
+                self.judged = false;
+                self.notes.push(format!(
+                    "the EventSource's filter is not judged here: {why}"
+                ));
+                (step, None)
+            }
         }
     }
 
@@ -192,6 +217,15 @@ impl Walk {
                 "dependency {}: {error}",
                 dependency.name
             ))),
+            Err(TransformError::Failed(error)) if limits::is_own(&error) => {
+                self.dependencies.push(DependencyStep {
+                    name: dependency.name.clone(),
+                    transform: None,
+                    filter: None,
+                    unjudged: Some(format!("its transform: {error}")),
+                });
+                Ok(None)
+            }
             Err(TransformError::Failed(error)) => {
                 self.logs.push(LogLine::new(
                     "error",
@@ -207,6 +241,7 @@ impl Walk {
                     name: dependency.name.clone(),
                     transform: Some(TransformStep::Error(error)),
                     filter: None,
+                    unjudged: None,
                 });
                 Ok(None)
             }
@@ -234,11 +269,12 @@ impl Walk {
         let event = made.as_ref().unwrap_or(event);
         let why = judge.filter.explain(event);
         let data = event.data.as_deref().unwrap_or_default();
-        self.logs
-            .extend(discard_lines(&dependency.name, &why, event));
+        let unjudged = unjudged(&why);
         if why.passed {
             self.notes.extend(hints::passing(&why));
-        } else {
+        } else if unjudged.is_none() {
+            self.logs
+                .extend(discard_lines(&dependency.name, &why, event));
             self.change.extend(hints::rejecting(&why, data));
         }
         let passed = why.passed;
@@ -246,200 +282,34 @@ impl Walk {
             name: dependency.name.clone(),
             transform,
             filter: Some(why),
+            unjudged,
         });
         Ok(passed.then(|| event.clone()))
     }
-
-    /// What the triggers that name one of the dependencies do.
-    fn act(&mut self, sensor: &Sensor, listening: &[&Dependency], passed: &Events, now: Timestamp) {
-        let names: Vec<String> = sensor
-            .dependencies
-            .iter()
-            .map(|dependency| dependency.name.clone())
-            .collect();
-        for value in &sensor.triggers {
-            let conditions = Conditions::parse(&text_at(value, "/template/conditions"), &names);
-            let wants = |name: &str| {
-                conditions.as_ref().is_ok_and(|conditions| {
-                    conditions
-                        .dependencies()
-                        .iter()
-                        .any(|wanted| wanted == name)
-                })
-            };
-            let concerned = listening.iter().any(|dependency| wants(&dependency.name));
-            if conditions.is_ok() && !concerned {
-                continue;
-            }
-            let by: Vec<String> = listening
-                .iter()
-                .map(|dependency| dependency.name.clone())
-                .filter(|name| passed.contains_key(name) && wants(name))
-                .collect();
-            let mut step = blank(text_at(value, "/template/name"));
-            match conditions {
-                Err(error) => {
-                    let text = error.to_string();
-                    self.logs.push(LogLine::new(
-                        "error",
-                        LOGGER,
-                        "failed to get dependency expression",
-                        &[("triggerName", json!(step.name)), ("error", json!(text))],
-                    ));
-                    self.change.push("name the Sensor's dependencies in `conditions`, joined with && and ||; until then the trigger is never subscribed".to_owned());
-                    (step.act, step.error) = (Act::Fails, Some(text));
-                }
-                Ok(conditions) => {
-                    step.conditions = conditions.to_string();
-                    if !by.is_empty() {
-                        self.meet(&mut step, &conditions, &by);
-                    }
-                    if step.act == Act::Submits {
-                        self.submit(&mut step, sensor, value, passed, now);
-                    }
-                }
-            }
-            self.triggers.push(step);
-        }
-        self.conclude(passed.is_empty());
-    }
-
-    /// Holds the trigger's condition against the dependencies that passed.
-    fn meet(&mut self, step: &mut TriggerStep, conditions: &Conditions, by: &[String]) {
-        let seen = |name: &str| by.iter().any(|known| known == name);
-        step.triggered_by = by.to_vec();
-        if conditions.needs_several() {
-            let state: BTreeMap<&str, bool> = conditions
-                .dependencies()
-                .iter()
-                .map(|name| (name.as_str(), seen(name)))
-                .collect();
-            let state: Vec<String> = state
-                .iter()
-                .map(|(name, seen)| format!("{name}:{seen}"))
-                .collect();
-            self.logs.push(LogLine::new(
-                "info",
-                LOGGER,
-                format!("Current state of dependencies: map[{}]", state.join(" ")),
-                &[("triggerName", json!(step.name))],
-            ));
-        }
-        if !conditions.holds(seen) {
-            let missing = conditions.dependencies().iter().filter(|name| !seen(name));
-            step.waits_for = missing.cloned().collect();
-            step.act = Act::Waits;
-            return;
-        }
-        step.act = Act::Submits;
-        // With AND the last event completes the condition; without, each event acts by itself.
-        let acting = if conditions.needs_several() {
-            by.last().into_iter().collect::<Vec<_>>()
-        } else {
-            by.iter().collect()
-        };
-        for name in acting {
-            self.logs.push(LogLine::new(
-                "info",
-                LOGGER,
-                format!("Triggering actions after receiving dependency {name}"),
-                &[("triggerName", json!(step.name))],
-            ));
-        }
-    }
-
-    /// Builds the object.
-    fn submit(
-        &mut self,
-        step: &mut TriggerStep,
-        sensor: &Sensor,
-        value: &Value,
-        passed: &Events,
-        now: Timestamp,
-    ) {
-        let events: Events = passed
-            .iter()
-            .filter(|(name, _)| step.triggered_by.contains(name))
-            .map(|(name, event)| (name.clone(), event.clone()))
-            .collect();
-        let origin = Origin {
-            sensor: &sensor.name,
-            namespace: &sensor.namespace,
-            now,
-        };
-        match trigger::build(value, &events, origin) {
-            Ok(Action::Object(submission)) => {
-                step.operation = Some(submission.operation.as_str().to_owned());
-                step.object = Some(submission.object);
-            }
-            Ok(Action::Workflow(submission)) => {
-                step.operation = Some("submit".to_owned());
-                step.object = Some(submission.object);
-            }
-            Ok(Action::Log) => step.operation = Some("log".to_owned()),
-            Err(error @ TriggerError::Unsupported(_)) => {
-                (step.act, step.error) = (Act::NotShown, Some(error.to_string()));
-            }
-            Err(error) => {
-                let text = error.logged();
-                self.logs.push(LogLine::new(
-                    "error",
-                    LOGGER,
-                    "Failed to execute a trigger",
-                    &[
-                        ("error", json!(text)),
-                        ("triggerName", json!(step.name)),
-                        ("triggeredBy", json!(step.triggered_by)),
-                        (
-                            "triggeredByEvents",
-                            json!(events.values().map(|event| &event.id).collect::<Vec<_>>()),
-                        ),
-                    ],
-                ));
-                let data = events
-                    .values()
-                    .next()
-                    .and_then(|event| event.data.as_deref());
-                let data = data.unwrap_or_default();
-                self.change.extend(hints::building(&error, value, data));
-                (step.act, step.error) = (Act::Fails, Some(text));
-            }
-        }
-    }
-
-    /// Says where the way ends.
-    fn conclude(&mut self, none_passed: bool) {
-        if none_passed {
-            return;
-        }
-        let acts = |act: Act| self.triggers.iter().any(|trigger| trigger.act == act);
-        let (fails, goes_on) = (acts(Act::Fails), acts(Act::Submits) || acts(Act::NotShown));
-        self.stopped_at = if fails {
-            Some(Stop::Submit)
-        } else if goes_on {
-            None
-        } else {
-            Some(Stop::Conditions)
-        };
-        self.passed = !fails && (goes_on || acts(Act::Waits));
-        if !self.passed && !fails {
-            let text = "no trigger's `conditions` name a dependency that passed; name it there";
-            self.change.push(text.to_owned());
-        }
-    }
 }
 
-fn blank(name: String) -> TriggerStep {
-    TriggerStep {
-        name,
-        conditions: String::new(),
-        act: Act::NotReached,
-        triggered_by: Vec::new(),
-        waits_for: Vec::new(),
-        error: None,
-        operation: None,
-        object: None,
+/// Why a filter's decision is not known: one of its groups stopped at a limit of this program, and no other group settles it.
+fn unjudged(why: &Explanation) -> Option<String> {
+    if why.passed {
+        return None;
     }
+    let own = |text: &&str| limits::is_own(text);
+    let errors = || why.groups.iter().filter_map(|group| group.error.as_deref());
+    let settled = match why.operator {
+        // A group that does not hold drops the event, whatever the others come to.
+        Operator::And => why
+            .groups
+            .iter()
+            .any(|group| group.outcome == Outcome::Failed),
+        // Any error drops it.
+        Operator::Or => errors().any(|error| !own(&error)),
+    };
+    let mut errors = errors();
+    let found = match why.operator {
+        Operator::And => errors.next().filter(own),
+        Operator::Or => errors.find(own),
+    };
+    found.filter(|_| !settled).map(ToOwned::to_owned)
 }
 
 /// The lines of an event that a filter drops.

@@ -1,9 +1,11 @@
 //! What a trigger does once its condition is met: the object that it submits, or the lines that it logs.
 //!
-//! From above: [`prepare`] and [`Prepared::action`], [`kind`], [`KINDS`], [`merge`], [`plural`]. Nothing is sent here.
+//! From above: [`prepare`] and [`Prepared::action`], [`kind`], [`KINDS`], [`merge`], [`plural`], and of what is not carried
+//! out here [`outside`] and [`resolve`]. Nothing is sent here.
 
 mod merge;
 mod object;
+mod outside;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,6 +15,7 @@ use super::parameters::{Events, ParameterError, Parameters};
 
 pub use merge::merge;
 pub use object::plural;
+pub use outside::{outside, resolve};
 
 /// Trigger types in the order in which Argo Events looks for them: of several in one template the first counts.
 pub const KINDS: [&str; 14] = [
@@ -121,6 +124,14 @@ pub enum TriggerError {
     /// The Workflow has no name to be submitted or looked up under.
     #[error("{0}")]
     Name(String),
+    /// A value of a call to another service cannot be made.
+    #[error("{what}{error}")]
+    Call {
+        /// Upstream's words before the error.
+        what: String,
+        /// Why.
+        error: ParameterError,
+    },
     /// A trigger or source that upstream has and this program has not.
     #[error("eventlab: {0}")]
     Unsupported(String),
@@ -131,8 +142,20 @@ impl TriggerError {
     #[must_use]
     pub fn logged(&self) -> String {
         match self {
-            Self::Operation(_) | Self::Name(_) => format!("failed to execute trigger, {self}"),
+            Self::Operation(_) | Self::Name(_) | Self::Call { .. } => {
+                format!("failed to execute trigger, {self}")
+            }
             other => other.to_string(),
+        }
+    }
+
+    /// Whether upstream might have gone on where this program stopped.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        match self {
+            Self::Unsupported(_) => true,
+            Self::Parameter(error) | Self::Call { error, .. } => error.is_own(),
+            _ => false,
         }
     }
 }
@@ -142,41 +165,6 @@ impl TriggerError {
 pub fn kind(template: &Value) -> Option<&'static str> {
     let set = |kind: &&&str| template.get(**kind).is_some_and(|value| !value.is_null());
     KINDS.iter().find(set).copied()
-}
-
-/// What of a trigger this program does not carry out, and what to use instead; `None` when it carries out all of it.
-#[must_use]
-pub fn outside(template: &Value) -> Option<String> {
-    let Some(kind) = kind(template) else {
-        return Some("it has no trigger type, such as k8s".to_owned());
-    };
-    let trigger = template.get(kind);
-    match kind {
-        "log" => None,
-        "k8s" => trigger.and_then(object::outside),
-        "argoWorkflow" => trigger.and_then(outside_of_workflow),
-        "http" => Some(
-            "trigger type http is not carried out here: it would leave the lab; have a k8s trigger create a Workflow that makes the call"
-                .to_owned(),
-        ),
-        other => Some(format!(
-            "trigger type {other} is not carried out here: its service is outside of the lab; use k8s, argoWorkflow or log"
-        )),
-    }
-}
-
-fn outside_of_workflow(trigger: &Value) -> Option<String> {
-    let operation = trigger.get("operation").and_then(Value::as_str);
-    let args = trigger.get("args").and_then(Value::as_array);
-    match operation.unwrap_or_default() {
-        "" | "submit" if args.is_some_and(|args| !args.is_empty()) => Some(
-            "argoWorkflow.args go to Argo's command line, which is not here; set the same in the Workflow's spec".to_owned(),
-        ),
-        "" | "submit" => object::outside(trigger),
-        other => Some(format!(
-            "argoWorkflow operation {other} needs Argo's command line, which is not here; use submit, or a k8s trigger"
-        )),
-    }
 }
 
 /// A trigger with its own parameters applied.

@@ -28,7 +28,7 @@ const SOURCES: [(&str, bool); 7] = [
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// The source that counts, of those that are set.
-fn source_kind(source: &Value) -> Option<(&'static str, bool)> {
+pub(super) fn source_kind(source: &Value) -> Option<(&'static str, bool)> {
     let set = |(name, _): &&(&str, bool)| source.get(*name).is_some_and(|value| !value.is_null());
     SOURCES.iter().find(set).copied()
 }
@@ -128,17 +128,7 @@ pub(super) fn workflow(
     };
     let source = source_object(&trigger)?;
     let mut object = with_parameters(&trigger, source, events)?;
-    let named = |key: &str| {
-        object
-            .get("metadata")
-            .and_then(|metadata| metadata.get(key))
-            .and_then(Value::as_str)
-            .is_some_and(|name| !name.is_empty())
-    };
-    if !named("name") && !named("generateName") {
-        let text = "failed to trigger the workflow, neither name nor generateName is given";
-        return Err(TriggerError::Name(text.to_owned()));
-    }
+    named(&object)?;
     let namespace = set_namespace(&mut object, origin.namespace);
     label(&mut object, template, origin)?;
     Ok(Submission {
@@ -175,6 +165,34 @@ fn inline(text: &str) -> Result<Value, TriggerError> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| TriggerError::Source(format!("error converting YAML to JSON: {error}")))
+}
+
+/// A Workflow that is submitted has a name, or lets the server make one.
+pub(super) fn check_name(object: &Value) -> Result<(), TriggerError> {
+    let members = object.as_object();
+    members.map_or(Ok(()), named)
+}
+
+fn named(object: &Map<String, Value>) -> Result<(), TriggerError> {
+    let has = |key: &str| {
+        let value = object
+            .get("metadata")
+            .and_then(|metadata| metadata.get(key));
+        value
+            .and_then(Value::as_str)
+            .is_some_and(|name| !name.is_empty())
+    };
+    if has("name") || has("generateName") {
+        return Ok(());
+    }
+    let text = "failed to trigger the workflow, neither name nor generateName is given";
+    Err(TriggerError::Name(text.to_owned()))
+}
+
+/// The object of a trigger whose source is read here, with its parameters.
+pub(super) fn parametrized(trigger: &Node<'_>, events: &Events) -> Result<Value, TriggerError> {
+    let source = source_object(trigger)?;
+    with_parameters(trigger, source, events).map(Value::Object)
 }
 
 /// The source with the trigger's parameters; it must have a kind, or the decoder refuses it.
