@@ -65,8 +65,8 @@ pub async fn session_with_seed(
     seed: Option<u32>,
 ) -> Result<Started, Failure> {
     let mut opened = open(folder)?;
-    opened.notes.extend(lost_copies(&opened));
     let catalog = Arc::new(seeds::seeded(&catalog, opened.checkpoint.as_ref(), seed)?);
+    opened.notes.extend(lost_copies(&opened, &catalog));
     place.bus.is_in(&catalog)?;
     let logs = log_to(folder);
     let real = real(&place.real, folder).await?;
@@ -194,14 +194,27 @@ pub fn open(folder: &Path) -> Result<Opened, Failure> {
 }
 
 /// Working copies of the present lab that are gone: taking the session up makes them anew from the lab's own text.
-fn lost_copies(opened: &Opened) -> Vec<String> {
+fn lost_copies(opened: &Opened, catalog: &Catalog) -> Vec<String> {
+    let Some(kept) = &opened.checkpoint else {
+        return Vec::new();
+    };
+    let Some(lab) = kept.labs.get(&kept.lab) else {
+        return Vec::new();
+    };
+    let mut files = lab.working_copies.clone();
+    // The first stage's copy is made when the session is taken up, and noted once it is applied.
+    let stages = catalog
+        .lab(&kept.lab)
+        .map_or(&[][..], |lab| lab.stages.as_slice());
+    let here = stages.iter().find(|stage| stage.name == kept.stage);
+    files.extend(
+        here.and_then(|stage| stage.fix.as_ref())
+            .map(|fix| fix.manifest.clone())
+            .filter(|file| lab.in_force.contains(file)),
+    );
     let copies = opened.files.copies();
-    let lab = opened
-        .checkpoint
-        .as_ref()
-        .and_then(|kept| kept.labs.get(&kept.lab));
-    lab.into_iter()
-        .flat_map(|lab| &lab.working_copies)
+    files
+        .into_iter()
         .filter(|file| matches!(copies.read(file), Ok(None)))
         .map(|file| {
             format!(

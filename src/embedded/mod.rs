@@ -4,6 +4,7 @@ pub mod api;
 pub mod bus;
 pub mod cluster;
 pub mod controllers;
+pub mod misfit;
 pub mod node;
 pub mod services;
 pub mod snapshot;

@@ -13,7 +13,7 @@ spec:
   dependencies:
     - name: d
       eventSourceName: e
-      eventName: n
+      eventName: orders
       filters: {data: [{path: body.kind, type: string, value: [a.b]}]}
   triggers: []
 ";
@@ -148,7 +148,7 @@ fn a_reader_that_went_away_ends_the_output_without_a_word() {
     prepared(state.path());
     for arguments in printing() {
         let usual = inside(state.path(), &arguments).output().unwrap();
-        if arguments[..2] == ["lab", "new"] {
+        if arguments.starts_with(&["lab", "new"]) {
             std::fs::remove_dir_all(state.path().join("own")).unwrap();
         }
         let (reader, writer) = std::io::pipe().unwrap();

@@ -11,6 +11,7 @@ use super::registry::{Kind, Storage};
 use super::request::content_type;
 use super::status::{Cause, Failure};
 use super::validation;
+use crate::embedded::misfit;
 
 /// Largest body, as kube-apiserver's limit for one request.
 pub const MAX_BODY: usize = 3 << 20;
@@ -160,7 +161,9 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
         return Err(NO_QUANTITY.to_owned());
     }
     let value = match kind.decode {
-        Some(decode) => decode(given.clone()).map_err(|error| error.to_string())?,
+        Some(decode) => decode(given.clone()).map_err(|error| {
+            misfit::named(&given, &error.to_string(), |value| decode(value).err())
+        })?,
         None => custom(kind, given.clone())?,
     };
     let unknown = unknown_fields(&given, &value);

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::spec::{AnyString, Parameter, Parameters, Template};
 use super::substitute::{Scope, replace};
+use crate::embedded::misfit;
 
 /// Where a template's inputs come from.
 #[derive(Clone, Copy)]
@@ -142,7 +143,7 @@ pub(super) fn substitute(
 /// The typed template.
 pub(super) fn parse(template: Value) -> Result<Template, String> {
     let name = template["name"].as_str().unwrap_or_default().to_owned();
-    serde_json::from_value(template).map_err(|error| format!("templates.{name}: {error}"))
+    misfit::typed(&template).map_err(|error| format!("templates.{name}: {error}"))
 }
 
 #[cfg(test)]

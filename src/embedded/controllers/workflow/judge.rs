@@ -44,13 +44,14 @@ impl Operation<'_> {
     fn judge(&mut self, pod: &Pod, old: &Node) -> Node {
         let mut node = old.clone();
         match phase(pod) {
-            "Pending" => match refused(pod) {
-                Some(message) => self.give_up(pod, &mut node, message),
-                None => {
+            "Pending" => {
+                if let Some(message) = refused(pod) {
+                    self.give_up(pod, &mut node, message);
+                } else {
                     node.phase = Some(Phase::Pending);
                     node.message = pending_reason(pod);
                 }
-            },
+            }
             "Running" => node.phase = Some(Phase::Running),
             "Succeeded" => node.phase = Some(Phase::Succeeded),
             "Failed" => {

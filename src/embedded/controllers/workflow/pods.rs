@@ -16,6 +16,7 @@ use super::operation::{COMPLETED_LABEL, Operation, PodPlan, Submission};
 use super::spec::duration;
 use super::status::{NodeType, Phase};
 use super::template::{ExecError, Options, Prepared};
+use crate::embedded::misfit;
 use crate::kinds::ARGO_EXEC_IMAGE;
 
 /// Label of pods and task results with the Workflow's name.
@@ -129,7 +130,7 @@ impl Operation<'_> {
         }
         self.copy_fields(prepared, &mut spec);
         let pod = json!({"metadata": self.pod_metadata(name, prepared, options), "spec": spec});
-        serde_json::from_value(pod).map_err(|error| format!("templates.{}: {error}", template.name))
+        misfit::typed(&pod).map_err(|error| format!("templates.{}: {error}", template.name))
     }
 
     fn copy_fields(&self, prepared: &Prepared, spec: &mut Value) {

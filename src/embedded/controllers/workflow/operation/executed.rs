@@ -9,6 +9,7 @@ use super::super::substitute::replace;
 use super::super::validate::{Subject, validate};
 use super::super::{globals, unsupported};
 use super::{Operation, Step, Stop};
+use crate::embedded::misfit;
 
 const TEMPLATE_LABEL: &str = "workflows.argoproj.io/workflow-template";
 
@@ -96,7 +97,7 @@ impl Operation<'_> {
     }
 
     fn parse(&mut self, raw: &Value) -> Result<Spec, Stop> {
-        match serde_json::from_value(raw.clone()) {
+        match misfit::typed(raw) {
             Ok(spec) => Ok(spec),
             Err(error) => {
                 Err(self.ended(Phase::Failed, &format!("cannot unmarshall spec: {error}")))
