@@ -13,12 +13,19 @@ use crate::tui::app::{App, Area};
 use crate::tui::markdown::{counted, shortened};
 use crate::tui::theme::Theme;
 
-/// The narrowest that a column gets.
+/// The narrowest that a name gets.
 const LEAST_COLUMN: usize = 6;
-/// While names have more than this, they give way to what is left of the cells.
-const NAME: usize = 16;
 /// The cells give way first, until they are as narrow as this.
 const CELL: usize = 9;
+/// What gives way where there is too little room, and until when: the cells or the name.
+const CUTS: [(bool, usize); 6] = [
+    (true, CELL),
+    (false, 16),
+    (true, 6),
+    (false, 8),
+    (true, 5),
+    (false, LEAST_COLUMN),
+];
 
 /// Draws the rows; the selected cell is reversed.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -68,12 +75,7 @@ pub fn widths(rows: &[Row], names: &[String], theme: Theme, room: usize) -> Vec<
         );
     }
     let gaps = 2 * (widths.len() - 1);
-    for (cells, least) in [
-        (true, CELL),
-        (false, NAME),
-        (true, LEAST_COLUMN),
-        (false, LEAST_COLUMN),
-    ] {
+    for (cells, least) in CUTS {
         while widths.iter().sum::<usize>() + gaps > room {
             let (names, layers) = widths.split_at_mut(1);
             let columns = if cells { layers } else { names };
