@@ -15,7 +15,8 @@ spec:
       eventSourceName: e
       eventName: orders
       filters: {data: [{path: body.kind, type: string, value: [a.b]}]}
-  triggers: [{template: {name: t, log: {intervalSeconds: 1}}}]
+  triggers:
+    - template: {name: t, log: {intervalSeconds: 1}}
 ";
 
 /// Commands that print nothing here: they want a real cluster, or serve until they are ended.
