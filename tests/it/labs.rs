@@ -266,15 +266,6 @@ fn the_course_lists_every_lab_and_says_which_are_not_there() {
 }
 
 #[test]
-fn without_a_terminal_the_screen_says_how_to_go_on() {
-    let state = tempfile::tempdir().unwrap();
-    let output = eventlab(&state, &[]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
-    assert!(text(&output).contains("eventlab run"), "{}", text(&output));
-}
-
-#[test]
 fn a_state_folder_that_cannot_be_used_is_named() {
     let state = tempfile::tempdir().unwrap();
     let file = state.path().join("file");
