@@ -2,9 +2,11 @@
 
 pub mod create;
 mod delete;
+mod page;
 mod read;
 mod subresources;
 mod update;
+mod urls;
 mod virtual_kinds;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,8 +81,9 @@ impl Call {
     /// The object of the request.
     ///
     /// # Errors
-    /// 404.
+    /// 404, or 400 for a name that no object can have.
     pub fn current(&self) -> Result<Arc<Stored>, Failure> {
+        urls::check_name(&self.attributes.name)?;
         let bucket = self.bucket();
         let place = Place {
             bucket: &bucket,
@@ -113,14 +116,7 @@ impl Call {
         if given.iter().all(|one| *one == "All") {
             return Ok(!given.is_empty());
         }
-        let cause = Cause {
-            reason: "FieldValueNotSupported",
-            field: "dryRun".to_owned(),
-            message: format!(
-                "Unsupported value: {}: supported values: \"All\"",
-                Value::from(given)
-            ),
-        };
+        let cause = Cause::dry_run(&given);
         Err(Failure::invalid_as(
             "meta.k8s.io",
             self.options(),
@@ -341,14 +337,9 @@ pub async fn handle(call: Call) -> Answer {
 }
 
 fn main_url(call: &Call) -> Answer {
+    urls::check(call)?;
     if call.kind.storage == Storage::Virtual {
         return virtual_kinds::handle(call);
-    }
-    if call.kind.namespaced
-        && call.attributes.namespace.is_empty()
-        && !matches!(call.attributes.verb.as_str(), "list" | "watch")
-    {
-        return Err(Failure::method_not_allowed());
     }
     match call.attributes.verb.as_str() {
         "get" => read::get(call),

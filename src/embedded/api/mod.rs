@@ -12,6 +12,7 @@ mod convert;
 mod defaults;
 mod definitions;
 mod discovery;
+mod go_json;
 mod handlers;
 mod history;
 pub mod kubeconfig;

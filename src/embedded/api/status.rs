@@ -79,6 +79,21 @@ impl Cause {
         }
     }
 
+    /// Values of `dryRun` of which one is not `All`.
+    #[must_use]
+    pub fn dry_run(given: &[impl AsRef<str>]) -> Self {
+        let given: Vec<&str> = given.iter().map(AsRef::as_ref).collect();
+        let message = format!(
+            "Unsupported value: {}: supported values: \"All\"",
+            Value::from(given)
+        );
+        Cause {
+            reason: "FieldValueNotSupported",
+            field: "dryRun".to_owned(),
+            message,
+        }
+    }
+
     /// `Unsupported value: "x": supported values: "a", "b"`.
     #[must_use]
     pub fn unsupported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
@@ -112,6 +127,8 @@ pub enum Failure {
     /// An unknown URL: plain text, not a Status.
     PageNotFound,
 }
+
+const NO_RESOURCE: &str = "the server could not find the requested resource";
 
 /// `plural` or `plural.group`.
 #[must_use]
@@ -214,6 +231,43 @@ impl Failure {
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Failure::status(405, "MethodNotAllowed", message, Some(Map::new()))
+    }
+
+    /// 404 for a URL that nothing is served at, among the built-in groups.
+    #[must_use]
+    pub fn unknown_resource() -> Self {
+        Failure::status(404, "NotFound", NO_RESOURCE, Some(Map::new()))
+    }
+
+    /// 404 for a URL that nothing is served at: among custom kinds it is a page, elsewhere a Status.
+    #[must_use]
+    pub fn unknown_url(custom: bool) -> Self {
+        if custom {
+            Failure::PageNotFound
+        } else {
+            Failure::unknown_resource()
+        }
+    }
+
+    /// 405 as custom kinds word it.
+    #[must_use]
+    pub fn verb_not_supported(kind: &Kind, verb: &str) -> Self {
+        let message = format!(
+            "{verb} is not supported on resources of kind {:?}",
+            kind.qualified()
+        );
+        Failure::about(kind, "", 405, "MethodNotAllowed", message)
+    }
+
+    /// 409 for a precondition of a delete; it names the kind where others name the resource.
+    #[must_use]
+    pub fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} {name:?}: {why}",
+            qualified(kind.group, kind.kind)
+        );
+        let details = Some(details(kind.group, kind.kind, name));
+        Failure::status(409, "Conflict", message, details)
     }
 
     /// 410: the watch or page asked for is older than what is kept.
@@ -329,16 +383,13 @@ impl Failure {
     pub fn body(&self) -> Value {
         match self {
             Failure::Status(status) => status.body(),
-            Failure::PageNotFound => {
-                let text = "the server could not find the requested resource";
-                FailureStatus {
-                    code: 404,
-                    reason: Cow::Borrowed("NotFound"),
-                    message: text.to_owned(),
-                    details: None,
-                }
-                .body()
+            Failure::PageNotFound => FailureStatus {
+                code: 404,
+                reason: Cow::Borrowed("NotFound"),
+                message: NO_RESOURCE.to_owned(),
+                details: None,
             }
+            .body(),
         }
     }
 }

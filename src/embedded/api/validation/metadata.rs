@@ -120,21 +120,24 @@ fn check_owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
 /// qualified one (`k8s.io/apimachinery/pkg/api/validation`), and Argo's finalizers have no domain.
 fn check_finalizers(kind: &Kind, metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     let custom = kind.group == "argoproj.io";
-    for finalizer in metadata
-        .get("finalizers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    let list = metadata.get("finalizers").and_then(Value::as_array);
+    for (index, finalizer) in list.into_iter().flatten().enumerate() {
         let text = finalizer.as_str().unwrap_or("");
-        let why = qualified_name(text).or_else(|| {
-            let plain = matches!(text, "orphan" | "foregroundDeletion" | "kubernetes");
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            (!custom && !plain && !text.contains('/')).then(|| why.to_owned())
-        });
-        if let Some(why) = why {
+        if let Some(why) = qualified_name(text) {
             causes.push(Cause::invalid("metadata.finalizers", finalizer, &why));
         }
+        let plain = matches!(text, "orphan" | "foregroundDeletion" | "kubernetes");
+        if !custom && !plain && !text.contains('/') {
+            let field = format!("metadata.finalizers[{index}]");
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(field, finalizer, why));
+        }
+    }
+    let has = |name: &str| list.is_some_and(|list| list.iter().any(|one| one == name));
+    if let Some(list) = list.filter(|_| has("orphan") && has("foregroundDeletion")) {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        let given = Value::from(list.clone());
+        causes.push(Cause::invalid("metadata.finalizers", &given, why));
     }
 }
 
