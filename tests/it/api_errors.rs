@@ -87,6 +87,17 @@ async fn options_that_are_not_understood_delete_nothing() {
     assert_eq!(read(DUP).await, 200);
 }
 
+/// Objects and patches that are no such thing, each a dry run.
+const OBJECTS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/golden/api-objects.jsonl"
+);
+
+#[tokio::test]
+async fn objects_and_patches_are_what_they_say() {
+    all_of(OBJECTS).await;
+}
+
 #[tokio::test]
 async fn options_that_are_not_understood_list_nothing() {
     all_of(LISTS).await;

@@ -2,6 +2,7 @@
 
 pub mod create;
 mod delete;
+mod fields;
 mod page;
 mod read;
 mod subresources;
@@ -206,57 +207,6 @@ impl Call {
     /// 400, 415 or 422.
     pub fn object(&self) -> Result<Value, Failure> {
         body::object(self.kind, body::parse(&self.headers, &self.body)?)
-    }
-
-    /// The object as its type has it, in storage shape.
-    ///
-    /// # Errors
-    /// 400 for a wrong type, or for an unknown field if the request is strict about them.
-    pub fn typed(&self, value: Value) -> Result<Value, Failure> {
-        let kind = self.kind;
-        let refused = |why: &str| {
-            let (name, version) = (kind.kind, kind.version);
-            Failure::bad_request(format!(
-                "{name} in version {version:?} cannot be handled as a {name}: {why}"
-            ))
-        };
-        let typed = body::normalize(kind, value).map_err(|why| refused(&why))?;
-        match self.strict(&typed.unknown)? {
-            Some(why) => Err(refused(&why)),
-            None => Ok(typed.value),
-        }
-    }
-
-    /// What is wrong with unknown fields, if the request wants none (`fieldValidation`); else they become warnings.
-    ///
-    /// # Errors
-    /// 422 for an unknown value of the option.
-    pub fn strict(&self, unknown: &[String]) -> Result<Option<String>, Failure> {
-        let texts = unknown.iter().map(|path| format!("unknown field {path:?}"));
-        match self.query.text("fieldValidation") {
-            "Ignore" => Ok(None),
-            "Strict" if unknown.is_empty() => Ok(None),
-            "Strict" => {
-                let list = texts.collect::<Vec<_>>().join(", ");
-                Ok(Some(format!("strict decoding error: {list}")))
-            }
-            "" | "Warn" => {
-                self.warnings
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .extend(texts);
-                Ok(None)
-            }
-            other => {
-                Err(self.bad_option("fieldValidation", other, &["", "Ignore", "Strict", "Warn"]))
-            }
-        }
-    }
-
-    /// 422 for an option with an unknown value.
-    fn bad_option(&self, name: &str, value: &str, supported: &[&str]) -> Failure {
-        let cause = Cause::unsupported(name, value, supported);
-        Failure::invalid_as("meta.k8s.io", self.options(), "", vec![cause])
     }
 
     /// Notes a warning for the answer.

@@ -26,6 +26,7 @@ pub(super) mod private_file;
 pub mod protobuf;
 pub mod rbac;
 mod registry;
+mod repeated;
 mod represent;
 mod request;
 pub mod reviews;

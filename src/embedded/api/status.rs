@@ -321,10 +321,13 @@ impl Failure {
     /// 422 for a kind given by name.
     #[must_use]
     pub fn invalid_as(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let texts: Vec<String> = causes
-            .iter()
-            .map(|cause| format!("{}: {}", cause.field, cause.message))
-            .collect();
+        let mut texts: Vec<String> = Vec::with_capacity(causes.len());
+        for cause in &causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if texts.last() != Some(&text) {
+                texts.push(text);
+            }
+        }
         let text = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

@@ -2,6 +2,7 @@
 
 pub(super) mod finish;
 mod options;
+mod remaining;
 
 use std::sync::Arc;
 
@@ -232,6 +233,7 @@ pub(crate) fn empty(api: &Arc<crate::embedded::api::server::ApiServer>, namespac
         }
     }
     finish::end_namespace(api, namespace);
+    remaining::tell(api, namespace);
 }
 
 fn internal_call(
