@@ -5,9 +5,11 @@ use eventlab::embedded::api::ApiServer;
 use http::Request;
 use serde_json::{Value, json};
 
-use crate::api_support::{Lab, answer, create};
+use crate::api_support::{Lab, answer, create, send};
 
 pub const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-errors.jsonl");
+
+const DUP: &str = "/apis/argoproj.io/v1alpha1/namespaces/lab/workflows/dup";
 
 /// What was in the cluster when the answers were recorded.
 pub async fn prepare(lab: &Lab) {
@@ -62,6 +64,45 @@ async fn ask(lab: &Lab, line: &Value) -> (u16, Value) {
 /// What is checked of pods, Services and workloads; each of these creates is a dry run.
 const CHECKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-checks.jsonl");
 
+/// URLs that are not there or do not take the verb.
+const URLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-urls.jsonl");
+/// Deletes with options that cannot be understood.
+const DELETES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/golden/api-deletes.jsonl"
+);
+/// Lists with options, tokens and selectors that cannot be understood.
+const LISTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-lists.jsonl");
+
+#[tokio::test]
+async fn every_url_takes_its_own_verbs() {
+    all_of(URLS).await;
+}
+
+#[tokio::test]
+async fn options_that_are_not_understood_delete_nothing() {
+    let lab = all_of(DELETES).await;
+    let read = async |path: &str| send(&lab, "GET", path, "application/json", "").await.0;
+    assert_eq!(read("/api/v1/namespaces/lab/configmaps/victim").await, 200);
+    assert_eq!(read(DUP).await, 200);
+}
+
+/// Objects and patches that are no such thing, each a dry run.
+const OBJECTS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/golden/api-objects.jsonl"
+);
+
+#[tokio::test]
+async fn objects_and_patches_are_what_they_say() {
+    all_of(OBJECTS).await;
+}
+
+#[tokio::test]
+async fn options_that_are_not_understood_list_nothing() {
+    all_of(LISTS).await;
+}
+
 #[tokio::test]
 async fn every_recorded_answer_is_given() {
     all_of(GOLDEN).await;
@@ -72,9 +113,11 @@ async fn every_recorded_check_is_made() {
     all_of(CHECKS).await;
 }
 
-async fn all_of(file: &str) {
+async fn all_of(file: &str) -> Lab {
     let lab = Lab::new().await;
     prepare(&lab).await;
+    let victim = json!({"metadata": {"name": "victim"}});
+    create(&lab, "/api/v1/namespaces/lab/configmaps", victim).await;
     let golden = std::fs::read_to_string(file).unwrap();
     let mut wrong = Vec::new();
     let mut count = 0;
@@ -97,4 +140,5 @@ async fn all_of(file: &str) {
         wrong.len(),
         wrong.join("\n")
     );
+    lab
 }

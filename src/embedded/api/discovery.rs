@@ -30,12 +30,27 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Result<Respon
             typed_response(200, "text/plain; charset=utf-8", "ok")
         }
         ["openapi", rest @ ..] => openapi::answer(rest)?,
-        _ => return Err(Failure::PageNotFound),
+        _ => return Err(unknown(path)),
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
         return Err(Failure::method_not_allowed());
     }
     Ok(response)
+}
+
+/// The 404 of a path: a Status where built-in groups are served, a page elsewhere.
+#[must_use]
+pub fn unknown(path: &str) -> Failure {
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    let built_in = |group: &str| {
+        let mut kinds = registry::kinds().iter();
+        kinds.any(|kind| kind.group == group && !kind.custom)
+    };
+    match segments.as_slice() {
+        ["api" | "version", _, ..] => Failure::unknown_resource(),
+        ["apis", group, _, ..] if built_in(group) => Failure::unknown_resource(),
+        _ => Failure::PageNotFound,
+    }
 }
 
 fn ok(value: &Value) -> Response {
@@ -103,7 +118,11 @@ fn without_kind(mut entry: Value) -> Value {
 fn resource_list(group: &str, version: &str) -> Result<Value, Failure> {
     let kinds = kinds_of(group, version);
     if kinds.is_empty() {
-        return Err(Failure::PageNotFound);
+        let path = match group {
+            "" => format!("/api/{version}"),
+            group => format!("/apis/{group}/{version}"),
+        };
+        return Err(unknown(&path));
     }
     let mut resources = Vec::new();
     for kind in &kinds {

@@ -2,9 +2,12 @@
 
 pub mod create;
 mod delete;
+mod fields;
+mod page;
 mod read;
 mod subresources;
 mod update;
+mod urls;
 mod virtual_kinds;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,8 +82,9 @@ impl Call {
     /// The object of the request.
     ///
     /// # Errors
-    /// 404.
+    /// 404, or 400 for a name that no object can have.
     pub fn current(&self) -> Result<Arc<Stored>, Failure> {
+        urls::check_name(&self.attributes.name)?;
         let bucket = self.bucket();
         let place = Place {
             bucket: &bucket,
@@ -113,14 +117,7 @@ impl Call {
         if given.iter().all(|one| *one == "All") {
             return Ok(!given.is_empty());
         }
-        let cause = Cause {
-            reason: "FieldValueNotSupported",
-            field: "dryRun".to_owned(),
-            message: format!(
-                "Unsupported value: {}: supported values: \"All\"",
-                Value::from(given)
-            ),
-        };
+        let cause = Cause::dry_run(&given);
         Err(Failure::invalid_as(
             "meta.k8s.io",
             self.options(),
@@ -212,57 +209,6 @@ impl Call {
         body::object(self.kind, body::parse(&self.headers, &self.body)?)
     }
 
-    /// The object as its type has it, in storage shape.
-    ///
-    /// # Errors
-    /// 400 for a wrong type, or for an unknown field if the request is strict about them.
-    pub fn typed(&self, value: Value) -> Result<Value, Failure> {
-        let kind = self.kind;
-        let refused = |why: &str| {
-            let (name, version) = (kind.kind, kind.version);
-            Failure::bad_request(format!(
-                "{name} in version {version:?} cannot be handled as a {name}: {why}"
-            ))
-        };
-        let typed = body::normalize(kind, value).map_err(|why| refused(&why))?;
-        match self.strict(&typed.unknown)? {
-            Some(why) => Err(refused(&why)),
-            None => Ok(typed.value),
-        }
-    }
-
-    /// What is wrong with unknown fields, if the request wants none (`fieldValidation`); else they become warnings.
-    ///
-    /// # Errors
-    /// 422 for an unknown value of the option.
-    pub fn strict(&self, unknown: &[String]) -> Result<Option<String>, Failure> {
-        let texts = unknown.iter().map(|path| format!("unknown field {path:?}"));
-        match self.query.text("fieldValidation") {
-            "Ignore" => Ok(None),
-            "Strict" if unknown.is_empty() => Ok(None),
-            "Strict" => {
-                let list = texts.collect::<Vec<_>>().join(", ");
-                Ok(Some(format!("strict decoding error: {list}")))
-            }
-            "" | "Warn" => {
-                self.warnings
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .extend(texts);
-                Ok(None)
-            }
-            other => {
-                Err(self.bad_option("fieldValidation", other, &["", "Ignore", "Strict", "Warn"]))
-            }
-        }
-    }
-
-    /// 422 for an option with an unknown value.
-    fn bad_option(&self, name: &str, value: &str, supported: &[&str]) -> Failure {
-        let cause = Cause::unsupported(name, value, supported);
-        Failure::invalid_as("meta.k8s.io", self.options(), "", vec![cause])
-    }
-
     /// Notes a warning for the answer.
     pub fn add_warning(&self, text: String) {
         self.warnings
@@ -341,14 +287,9 @@ pub async fn handle(call: Call) -> Answer {
 }
 
 fn main_url(call: &Call) -> Answer {
+    urls::check(call)?;
     if call.kind.storage == Storage::Virtual {
         return virtual_kinds::handle(call);
-    }
-    if call.kind.namespaced
-        && call.attributes.namespace.is_empty()
-        && !matches!(call.attributes.verb.as_str(), "list" | "watch")
-    {
-        return Err(Failure::method_not_allowed());
     }
     match call.attributes.verb.as_str() {
         "get" => read::get(call),

@@ -23,7 +23,7 @@ pub struct Persona {
 }
 
 /// The personas of the lab: `admin` may do everything, `learner` works in the lab namespace, and the lab's two service
-/// accounts show what their roles allow. The accounts' tokens work from the moment a lab has made them.
+/// accounts show what their roles allow. They may do nothing until a lab gives them rights.
 #[must_use]
 pub fn personas(server: &ApiServer) -> Vec<Persona> {
     let user = |name: &str, groups: &[&str]| Persona {

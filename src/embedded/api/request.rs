@@ -118,10 +118,9 @@ fn resource(method: &Method, path: &str, query: &Query) -> Option<ResourceAttrib
         .trim_end_matches('/')
         .split('/')
         .collect();
-    if segments
-        .iter()
-        .any(|segment| matches!(*segment, "" | "." | ".."))
-    {
+    // Where the name of an object stands, a dot is a name that none can have.
+    let above = segments.split_last().map_or(&[][..], |(_, above)| above);
+    if segments.contains(&"") || above.iter().any(|one| matches!(*one, "." | "..")) {
         return None;
     }
     let (group, version, rest) = match segments.as_slice() {
@@ -168,6 +167,10 @@ fn place(rest: &[&str]) -> Option<ResourceAttributes> {
         [resource, name, sub] => (*resource, *name, *sub),
         _ => return None,
     };
+    let dots = |segment: &&str| matches!(*segment, "." | "..");
+    if [namespace, resource, subresource].iter().any(dots) {
+        return None;
+    }
     Some(ResourceAttributes {
         namespace: namespace.to_owned(),
         resource: resource.to_owned(),
@@ -258,6 +261,11 @@ mod tests {
             ),
             (
                 "GET",
+                "/api/v1/namespaces/lab/configmaps/%2e%2e",
+                "get||configmaps||lab|..",
+            ),
+            (
+                "GET",
                 "/apis/argoproj.io/v1alpha1/workflows/",
                 "list|argoproj.io|workflows|||",
             ),
@@ -279,6 +287,12 @@ mod tests {
                 "get /api/v1/namespaces/lab/../x/pods",
             ),
             ("GET", "/api/v1//pods", "get /api/v1//pods"),
+            ("GET", "/api/v1/..", "get /api/v1/.."),
+            (
+                "GET",
+                "/api/v1/namespaces/%2e%2e",
+                "get /api/v1/namespaces/..",
+            ),
             (
                 "GET",
                 "/api/v1/namespaces/a%2Fb%2F..%2Fc",

@@ -35,10 +35,7 @@ impl FieldSelector {
                 field => kind.fields.iter().any(|offered| offered.label == field),
             };
             if !known {
-                return Err(Failure::bad_request(format!(
-                    "field label not supported: {}",
-                    term.field
-                )));
+                return Err(Failure::bad_request(unknown_label(&term.field, kind)));
             }
         }
         Ok(FieldSelector(terms))
@@ -72,6 +69,16 @@ impl FieldSelector {
             (value == term.value) == term.equal
         })
     }
+}
+
+/// What is said of a field that a kind does not offer: kinds without a conversion of their own name what there is.
+fn unknown_label(field: &str, kind: &Kind) -> String {
+    if kind.fields.is_empty() && !kind.custom && kind.plural != "nodes" {
+        return format!(
+            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        );
+    }
+    format!("field label not supported: {field}")
 }
 
 /// The name that a selector like `metadata.name=X` fixes; authorization uses it.

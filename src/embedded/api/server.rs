@@ -334,6 +334,13 @@ impl ApiServer {
     }
 }
 
+/// True for a Namespace by its name, which is in itself: whoever has rights in it has them to it, but to no other.
+fn is_own_namespace(attributes: &ResourceAttributes) -> bool {
+    attributes.resource == "namespaces"
+        && attributes.name == attributes.namespace
+        && !matches!(attributes.verb.as_str(), "list" | "watch")
+}
+
 fn random(length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {
@@ -392,9 +399,9 @@ async fn answer(
         }
     };
     let kind = registry::find(&attributes.group, &attributes.version, &attributes.resource)
-        .ok_or(Failure::PageNotFound)?;
-    if !kind.namespaced && !attributes.namespace.is_empty() && kind.plural != "namespaces" {
-        return Err(Failure::PageNotFound);
+        .ok_or_else(|| discovery::unknown(&info.path))?;
+    if !kind.namespaced && !attributes.namespace.is_empty() && !is_own_namespace(&attributes) {
+        return Err(Failure::unknown_url(kind.custom));
     }
     // A log is text, and a stream of another protocol is nothing that this header speaks of.
     if !matches!(

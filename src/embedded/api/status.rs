@@ -79,6 +79,21 @@ impl Cause {
         }
     }
 
+    /// Values of `dryRun` of which one is not `All`.
+    #[must_use]
+    pub fn dry_run(given: &[impl AsRef<str>]) -> Self {
+        let given: Vec<&str> = given.iter().map(AsRef::as_ref).collect();
+        let message = format!(
+            "Unsupported value: {}: supported values: \"All\"",
+            Value::from(given)
+        );
+        Cause {
+            reason: "FieldValueNotSupported",
+            field: "dryRun".to_owned(),
+            message,
+        }
+    }
+
     /// `Unsupported value: "x": supported values: "a", "b"`.
     #[must_use]
     pub fn unsupported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
@@ -112,6 +127,8 @@ pub enum Failure {
     /// An unknown URL: plain text, not a Status.
     PageNotFound,
 }
+
+const NO_RESOURCE: &str = "the server could not find the requested resource";
 
 /// `plural` or `plural.group`.
 #[must_use]
@@ -216,6 +233,43 @@ impl Failure {
         Failure::status(405, "MethodNotAllowed", message, Some(Map::new()))
     }
 
+    /// 404 for a URL that nothing is served at, among the built-in groups.
+    #[must_use]
+    pub fn unknown_resource() -> Self {
+        Failure::status(404, "NotFound", NO_RESOURCE, Some(Map::new()))
+    }
+
+    /// 404 for a URL that nothing is served at: among custom kinds it is a page, elsewhere a Status.
+    #[must_use]
+    pub fn unknown_url(custom: bool) -> Self {
+        if custom {
+            Failure::PageNotFound
+        } else {
+            Failure::unknown_resource()
+        }
+    }
+
+    /// 405 as custom kinds word it.
+    #[must_use]
+    pub fn verb_not_supported(kind: &Kind, verb: &str) -> Self {
+        let message = format!(
+            "{verb} is not supported on resources of kind {:?}",
+            kind.qualified()
+        );
+        Failure::about(kind, "", 405, "MethodNotAllowed", message)
+    }
+
+    /// 409 for a precondition of a delete; it names the kind where others name the resource.
+    #[must_use]
+    pub fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} {name:?}: {why}",
+            qualified(kind.group, kind.kind)
+        );
+        let details = Some(details(kind.group, kind.kind, name));
+        Failure::status(409, "Conflict", message, details)
+    }
+
     /// 410: the watch or page asked for is older than what is kept.
     #[must_use]
     pub fn expired(message: impl Into<String>) -> Self {
@@ -267,10 +321,13 @@ impl Failure {
     /// 422 for a kind given by name.
     #[must_use]
     pub fn invalid_as(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let texts: Vec<String> = causes
-            .iter()
-            .map(|cause| format!("{}: {}", cause.field, cause.message))
-            .collect();
+        let mut texts: Vec<String> = Vec::with_capacity(causes.len());
+        for cause in &causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if texts.last() != Some(&text) {
+                texts.push(text);
+            }
+        }
         let text = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -329,16 +386,13 @@ impl Failure {
     pub fn body(&self) -> Value {
         match self {
             Failure::Status(status) => status.body(),
-            Failure::PageNotFound => {
-                let text = "the server could not find the requested resource";
-                FailureStatus {
-                    code: 404,
-                    reason: Cow::Borrowed("NotFound"),
-                    message: text.to_owned(),
-                    details: None,
-                }
-                .body()
+            Failure::PageNotFound => FailureStatus {
+                code: 404,
+                reason: Cow::Borrowed("NotFound"),
+                message: NO_RESOURCE.to_owned(),
+                details: None,
             }
+            .body(),
         }
     }
 }

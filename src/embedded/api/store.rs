@@ -54,7 +54,7 @@ struct State {
 /// A consistent view of some objects.
 pub struct Listing {
     pub items: Vec<Arc<Stored>>,
-    /// The counter at that moment.
+    /// The resourceVersion that it shows.
     pub rv: u64,
     /// How many matching places follow, when a limit cut the list.
     pub remaining: usize,
@@ -102,12 +102,6 @@ impl Store {
         self.lock().counter
     }
 
-    /// The oldest resourceVersion that a watch may start from.
-    #[must_use]
-    pub fn history_floor(&self) -> u64 {
-        self.lock().history.floor()
-    }
-
     /// The resourceVersion of the last change to roles or bindings.
     #[must_use]
     pub fn rbac_version(&self) -> u64 {
@@ -130,32 +124,49 @@ impl Store {
     #[must_use]
     pub fn list(&self, interest: &Interest, after: Option<&str>, limit: usize) -> Listing {
         let state = self.lock();
-        let mut listing = Listing {
-            items: Vec::new(),
-            rv: state.counter,
-            remaining: 0,
-            next: None,
-        };
-        let Some(bucket) = state.buckets.get(interest.bucket.as_str()) else {
-            return listing;
-        };
-        for (key, stored) in interest.range(&bucket.objects, after) {
-            if !interest.wants(stored) {
-                continue;
-            }
-            if limit > 0 && listing.items.len() == limit {
-                listing.remaining += 1;
-                continue;
-            }
-            if limit > 0 && listing.items.len() + 1 == limit {
-                listing.next = Some(key.to_string());
-            }
-            listing.items.push(Arc::clone(stored));
+        match state.buckets.get(interest.bucket.as_str()) {
+            Some(bucket) => page(&bucket.objects, interest, after, limit, state.counter),
+            None => page(&BTreeMap::new(), interest, after, limit, state.counter),
         }
-        if listing.remaining == 0 {
-            listing.next = None;
+    }
+
+    /// As [`Store::list`], at a resourceVersion of the past: the changes since then are taken back.
+    ///
+    /// # Errors
+    /// The history does not reach back so far, or this resourceVersion has not come yet.
+    pub fn list_at(
+        &self,
+        rv: u64,
+        interest: &Interest,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Listing, Expired> {
+        let state = self.lock();
+        let expired = Expired {
+            asked: rv,
+            floor: state.history.floor(),
+        };
+        let events = state.history.after(rv).filter(|_| rv <= state.counter);
+        let bucket = interest.bucket.as_str();
+        let events: Vec<_> = events
+            .ok_or(expired)?
+            .filter(|event| *event.bucket == *bucket)
+            .collect();
+        let now = state.buckets.get(bucket).map(|bucket| &bucket.objects);
+        let none = BTreeMap::new();
+        let now = now.unwrap_or(&none);
+        if events.is_empty() {
+            return Ok(page(now, interest, after, limit, rv));
         }
-        listing
+        let mut then = now.clone();
+        for event in events.iter().rev() {
+            let key = event.object.key().into_boxed_str();
+            match &event.previous {
+                Some(previous) => then.insert(key, Arc::clone(previous)),
+                None => then.remove(&key),
+            };
+        }
+        Ok(page(&then, interest, after, limit, rv))
     }
 
     /// True if any object of any bucket lives in `namespace`.
@@ -400,6 +411,39 @@ impl State {
             bucket.watchers.notify(&event);
         }
     }
+}
+
+/// What an interest wants of these objects, as they are at `rv`.
+fn page(
+    objects: &BTreeMap<Box<str>, Arc<Stored>>,
+    interest: &Interest,
+    after: Option<&str>,
+    limit: usize,
+    rv: u64,
+) -> Listing {
+    let mut listing = Listing {
+        items: Vec::new(),
+        rv,
+        remaining: 0,
+        next: None,
+    };
+    for (key, stored) in interest.range(objects, after) {
+        if !interest.wants(stored) {
+            continue;
+        }
+        if limit > 0 && listing.items.len() == limit {
+            listing.remaining += 1;
+            continue;
+        }
+        if limit > 0 && listing.items.len() + 1 == limit {
+            listing.next = Some(key.to_string());
+        }
+        listing.items.push(Arc::clone(stored));
+    }
+    if listing.remaining == 0 {
+        listing.next = None;
+    }
+    listing
 }
 
 fn fill(rows: Vec<database::Row>) -> Result<HashMap<Box<str>, Bucket>, String> {

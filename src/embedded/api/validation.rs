@@ -75,7 +75,7 @@ pub fn path_segment(text: &str) -> Option<String> {
 pub fn qualified_name(text: &str) -> Option<String> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) if !name.contains('/') => (Some(prefix), name),
-        Some(_) => return Some(format!("a qualified name {QUALIFIED_SHAPE}")),
+        Some(_) => return Some(format!("a valid label key {QUALIFIED_SHAPE}")),
         None => (None, text),
     };
     if let Some(prefix) = prefix {
@@ -90,7 +90,7 @@ pub fn qualified_name(text: &str) -> Option<String> {
         return Some("name part must be non-empty".to_owned());
     }
     if name.len() > 63 {
-        return Some("name part must be no more than 63 characters".to_owned());
+        return Some("name part must be no more than 63 bytes".to_owned());
     }
     (!word(name)).then(|| QUALIFIED.to_owned())
 }
@@ -107,7 +107,8 @@ fn word(text: &str) -> bool {
 /// A label's value.
 #[must_use]
 pub fn label_value(text: &str) -> Option<String> {
-    too_long(text, 63).or_else(|| (!text.is_empty() && !word(text)).then(|| LABEL_VALUE.to_owned()))
+    let long = (text.len() > 63).then(|| "must be no more than 63 bytes".to_owned());
+    long.or_else(|| (!text.is_empty() && !word(text)).then(|| LABEL_VALUE.to_owned()))
 }
 
 #[cfg(test)]

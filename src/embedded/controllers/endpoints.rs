@@ -102,11 +102,13 @@ fn enqueue_services(
     }
 }
 
+/// What it selects; a name of something outside selects nothing.
 fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
-    service
-        .spec
-        .as_ref()?
-        .selector
+    let spec = service.spec.as_ref()?;
+    if spec.type_.as_deref() == Some("ExternalName") {
+        return None;
+    }
+    spec.selector
         .as_ref()
         .filter(|selector| !selector.is_empty())
 }

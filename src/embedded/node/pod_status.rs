@@ -117,13 +117,16 @@ pub(super) fn status(parts: &Parts<'_>, conditions: &mut Vec<PodCondition>) -> P
             .collect()
     };
     let init = statuses(true);
+    // Init containers stay in the order in which they run; the others are told by name.
+    let mut main = statuses(false);
+    main.sort_by(|one, other| one.name.cmp(&other.name));
     PodStatus {
         phase: Some(phase.to_owned()),
         reason: parts.failure.map(|failure| failure.reason.clone()),
         message: parts.failure.map(|failure| failure.message.clone()),
         conditions: Some(conditions.clone()),
         init_container_statuses: (!init.is_empty()).then_some(init),
-        container_statuses: Some(statuses(false)),
+        container_statuses: Some(main),
         start_time: Some(Time(parts.start)),
         host_ip: Some(parts.host_ip.to_owned()),
         host_ips: Some(vec![HostIP {

@@ -106,21 +106,18 @@ fn personas(k: &mut Kubectl) {
          \"\" in the namespace \"kube-system\"",
     );
     k.ok("get pods -n eventlab --context=learner", "");
-    // A service account's token means nothing before its account is there.
-    k.fails(
-        "get pods --context=order-sensor",
-        "You must be logged in to the server",
-    );
     for account in ["order-sensor", "order-runner"] {
-        k.ok(&format!("create sa {account} -n eventlab"), "created");
-        k.fails(
-            &format!("get pods -n eventlab --context={account}"),
-            &format!(
-                "User \"system:serviceaccount:eventlab:{account}\" cannot list resource \"pods\""
-            ),
+        let list = format!("get pods -n eventlab --context={account}");
+        let refusal = format!(
+            "User \"system:serviceaccount:eventlab:{account}\" cannot list resource \"pods\""
         );
+        k.fails(&list, &refusal);
+        // A service account's token means nothing while its account is not there.
+        k.ok(&format!("delete sa {account} -n eventlab"), "deleted");
+        k.fails(&list, "You must be logged in to the server");
+        k.ok(&format!("create sa {account} -n eventlab"), "created");
+        k.fails(&list, &refusal);
     }
-    k.ok("delete sa order-sensor order-runner -n eventlab", "deleted");
 }
 
 fn tokens(k: &mut Kubectl) {

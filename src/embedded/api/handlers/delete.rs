@@ -1,105 +1,25 @@
 //! delete and deletecollection: grace, finalizers, propagation, and the end of namespaces.
 
 pub(super) mod finish;
+mod options;
+mod remaining;
 
 use std::sync::Arc;
 
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
+use options::DeleteOptions;
+
 use super::update::Stop;
-use super::{Answer, Call, value_of, write_failure};
+use super::{Answer, Call, read, value_of, write_failure};
 use crate::embedded::api::admission::IMMORTAL;
-use crate::embedded::api::body;
 use crate::embedded::api::object;
 use crate::embedded::api::registry::{self, Kind};
-use crate::embedded::api::selectors::{FieldSelector, LabelSelector, Selector};
-use crate::embedded::api::status::{Cause, Failure, json_response};
-use crate::embedded::api::store::{Interest, Place, Stored, WriteError};
+use crate::embedded::api::status::{Failure, json_response};
+use crate::embedded::api::store::{Place, Stored, WriteError};
 
 const TRIES: usize = 1000;
-const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
-
-fn unknown_policy(policy: &str) -> Failure {
-    let supported = ["Foreground", "Background", "Orphan", "nil"];
-    let cause = Cause::unsupported("propagationPolicy", policy, &supported);
-    Failure::invalid_as("meta.k8s.io", "DeleteOptions", "", vec![cause])
-}
-
-/// `meta.k8s.io/v1` DeleteOptions, from body and query.
-#[derive(Clone, Debug, Default)]
-struct DeleteOptions {
-    grace: Option<i64>,
-    propagation: Option<String>,
-    uid: Option<String>,
-    version: Option<String>,
-    dry: bool,
-}
-
-impl DeleteOptions {
-    fn read(call: &Call) -> Result<Self, Failure> {
-        let body = read_body(&call.headers, &call.body)?;
-        let text = |pointer: &str| {
-            body.pointer(pointer)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        let query = |key: &str| {
-            call.query
-                .get(key)
-                .filter(|value| !value.is_empty())
-                .map(str::to_owned)
-        };
-        let orphan = body.get("orphanDependents").and_then(Value::as_bool);
-        let propagation = text("/propagationPolicy").or_else(|| query("propagationPolicy"));
-        if let Some(policy) = propagation.as_deref().filter(|one| !POLICIES.contains(one)) {
-            return Err(unknown_policy(policy));
-        }
-        let dry = body
-            .get("dryRun")
-            .and_then(Value::as_array)
-            .is_some_and(|list| list.iter().any(|one| one == "All"));
-        let grace = body.get("gracePeriodSeconds").and_then(Value::as_i64);
-        Ok(DeleteOptions {
-            grace: grace.or_else(|| query("gracePeriodSeconds").and_then(|text| text.parse().ok())),
-            propagation: propagation.or_else(|| {
-                orphan.map(|orphan| if orphan { "Orphan" } else { "Background" }.to_owned())
-            }),
-            uid: text("/preconditions/uid"),
-            version: text("/preconditions/resourceVersion"),
-            dry: dry || call.dry_run()?,
-        })
-    }
-
-    fn check(&self, kind: &Kind, stored: &Stored) -> Result<(), Failure> {
-        if let Some(uid) = self.uid.as_ref().filter(|uid| ***uid != *stored.head.uid) {
-            let why = format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                stored.head.uid
-            );
-            return Err(Failure::conflict(kind, &stored.name, &why));
-        }
-        if let Some(version) = self
-            .version
-            .as_ref()
-            .filter(|version| **version != stored.rv.to_string())
-        {
-            let why = format!(
-                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
-                stored.rv
-            );
-            return Err(Failure::conflict(kind, &stored.name, &why));
-        }
-        Ok(())
-    }
-}
-
-fn read_body(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Failure> {
-    match body::parse(headers, bytes)? {
-        Value::Null => Ok(Value::Object(Map::new())),
-        value => Ok(value),
-    }
-}
 
 /// Deletes one object.
 pub(super) fn delete(call: &Call) -> Answer {
@@ -226,7 +146,10 @@ fn grace(kind: &Kind, object: &Value, asked: Option<i64>) -> i64 {
         .pointer("/spec/terminationGracePeriodSeconds")
         .and_then(Value::as_i64)
         .unwrap_or(30);
-    let grace = asked.unwrap_or(own).max(0);
+    let grace = match asked.unwrap_or(own) {
+        negative if negative < 0 => 1,
+        grace => grace,
+    };
     // A second delete may only shorten what the first one granted.
     let granted = object
         .pointer("/metadata/deletionGracePeriodSeconds")
@@ -258,16 +181,10 @@ fn mark(object: &mut Value, grace: i64) {
 /// Deletes all objects that match.
 pub(super) fn delete_collection(call: &Call) -> Answer {
     let options = DeleteOptions::read(call)?;
-    let labels = LabelSelector::parse(call.query.text("labelSelector"))?;
-    let fields = FieldSelector::parse(call.query.text("fieldSelector"), call.kind)?;
-    let namespace = Some(call.namespace()).filter(|namespace| !namespace.is_empty());
-    let mut interest = Interest::new(call.bucket(), namespace, Selector { labels, fields });
-    interest.fields = Some(call.kind.fields);
-    let listing = call.api.store().list(&interest, None, 0);
+    let (listing, metadata) = read::listing(call)?;
     for stored in &listing.items {
         delete_again(call, stored, &options)?;
     }
-    let metadata = json!({"resourceVersion": listing.rv.to_string()});
     Ok(json_response(
         200,
         call.shape().list(&listing.items, metadata),
@@ -285,6 +202,7 @@ fn delete_again(call: &Call, stored: &Arc<Stored>, options: &DeleteOptions) -> R
         let Some(current) = call.api.store().get(place) else {
             return Ok(());
         };
+        options.check(call.kind, &current)?;
         match delete_one(call, &current, options) {
             Err(Stop::Retry) => {}
             Err(Stop::Fail(failure)) => return Err(failure),
@@ -315,6 +233,7 @@ pub(crate) fn empty(api: &Arc<crate::embedded::api::server::ApiServer>, namespac
         }
     }
     finish::end_namespace(api, namespace);
+    remaining::tell(api, namespace);
 }
 
 fn internal_call(

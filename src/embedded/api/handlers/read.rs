@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 
+use super::page::Page;
 use super::{Answer, Call};
+use crate::embedded::api::go_json;
 use crate::embedded::api::registry::Storage;
 use crate::embedded::api::selectors::{FieldSelector, LabelSelector, Selector};
 use crate::embedded::api::status::{Cause, Failure, json_response};
@@ -31,16 +31,8 @@ struct ListOptions {
 }
 
 fn integer(call: &Call, key: &str) -> Result<i64, Failure> {
-    let text = call.query.text(key);
-    if text.is_empty() {
-        return Ok(0);
-    }
-    let invalid = || {
-        Failure::bad_request(format!(
-            "strconv.ParseInt: parsing {text:?}: invalid syntax"
-        ))
-    };
-    text.parse::<i64>().map_err(|_| invalid())
+    let given = call.query.get(key).map_or(Ok(0), go_json::integer);
+    given.map_err(Failure::bad_request)
 }
 
 fn options(call: &Call) -> Result<ListOptions, Failure> {
@@ -54,33 +46,35 @@ fn options(call: &Call) -> Result<ListOptions, Failure> {
     }
     let limit = usize::try_from(integer(call, "limit")?.max(0)).unwrap_or(0);
     let seconds = u64::try_from(integer(call, "timeoutSeconds")?.max(0)).unwrap_or(0);
+    let watch = call.attributes.verb == "watch";
     let options = ListOptions {
         interest,
         limit,
         timeout: (seconds > 0).then(|| Duration::from_secs(seconds.min(86_400))),
-        version: version(call.query.text("resourceVersion"))?,
+        version: version(call.query.text("resourceVersion"), watch)?,
         version_match: call.query.text("resourceVersionMatch").to_owned(),
         initial_events: call
             .query
             .get("sendInitialEvents")
             .map(|_| call.query.flag("sendInitialEvents")),
     };
-    check(
-        &options,
-        call.query.flag("watch"),
-        !call.query.text("continue").is_empty(),
-    )?;
+    check(&options, watch, !call.query.text("continue").is_empty())?;
     Ok(options)
 }
 
-fn version(text: &str) -> Result<Option<u64>, Failure> {
+fn version(text: &str, watch: bool) -> Result<Option<u64>, Failure> {
     if text.is_empty() {
         return Ok(None);
     }
     let number = text.parse().map_err(|_| {
-        Failure::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        ))
+        let why = format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        );
+        if watch {
+            Failure::status(500, "", why, None)
+        } else {
+            Failure::bad_request(format!("invalid resource version: {why}"))
+        }
     })?;
     Ok(Some(number))
 }
@@ -90,18 +84,17 @@ fn check(options: &ListOptions, watch: bool, continues: bool) -> Result<(), Fail
     let mut causes = Vec::new();
     let field = "resourceVersionMatch";
     let matched = options.version_match.as_str();
-    if !matches!(matched, "" | "Exact" | "NotOlderThan") {
-        causes.push(Cause::unsupported(
-            field,
-            matched,
-            &["Exact", "NotOlderThan", ""],
-        ));
-    }
     match (watch, options.initial_events) {
         (false, Some(_)) => causes.push(Cause::forbidden(
             "sendInitialEvents",
             "sendInitialEvents is forbidden for list",
         )),
+        (true, _) if continues => {
+            causes.push(Cause::forbidden(
+                field,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
         (true, Some(_)) if matched != "NotOlderThan" => {
             causes.push(Cause::forbidden(
                 field,
@@ -134,6 +127,13 @@ fn check(options: &ListOptions, watch: bool, continues: bool) -> Result<(), Fail
         }
         _ => {}
     }
+    if !matches!(matched, "" | "Exact" | "NotOlderThan") {
+        causes.push(Cause::unsupported(
+            field,
+            matched,
+            &["Exact", "NotOlderThan", ""],
+        ));
+    }
     if causes.is_empty() {
         Ok(())
     } else {
@@ -146,92 +146,72 @@ fn check(options: &ListOptions, watch: bool, continues: bool) -> Result<(), Fail
     }
 }
 
-/// Where the next page begins.
-struct Page {
-    version: u64,
-    after: String,
-}
-
-impl Page {
-    fn token(&self) -> String {
-        URL_SAFE_NO_PAD.encode(
-            json!({"v": "meta.k8s.io/v1", "rv": self.version, "start": self.after}).to_string(),
-        )
-    }
-
-    fn parse(token: &str) -> Result<Self, Failure> {
-        let invalid = |why: &str| Failure::bad_request(format!("continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD
-            .decode(token.trim_end_matches('='))
-            .map_err(|_| invalid("illegal base64 data"))?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(|_| invalid("no JSON in it"))?;
-        let version = value
-            .get("rv")
-            .and_then(Value::as_u64)
-            .ok_or_else(|| invalid("incorrect encoded start resourceVersion"))?;
-        let after = value
-            .get("start")
-            .and_then(Value::as_str)
-            .ok_or_else(|| invalid("encoded start key is missing"))?;
-        Ok(Page {
-            version,
-            after: after.to_owned(),
-        })
-    }
-}
-
 /// All objects, or a page of them.
 pub(super) fn list(call: &Call) -> Answer {
-    let options = options(call)?;
-    let token = call.query.text("continue");
-    let page = if token.is_empty() {
-        None
-    } else {
-        Some(Page::parse(token)?)
-    };
-    let store = call.api.store();
-    let listing = store.list(
-        &options.interest,
-        page.as_ref().map(|page| page.after.as_str()),
-        options.limit,
-    );
-    if options.version.is_some_and(|version| version > listing.rv) {
-        return Err(too_large(options.version.unwrap_or(0), listing.rv));
-    }
-    if let Some(page) = &page {
-        let floor = store.history_floor();
-        if page.version < floor || page.version > listing.rv {
-            return Err(Failure::expired(
-                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
-            ));
-        }
-    }
-    // A continued list keeps the version of its first page: a watch from there replays what the pages missed.
-    let version = page.map_or(listing.rv, |page| page.version);
-    let metadata = list_metadata(&listing, version, options.interest.selector.is_empty());
+    let (listing, metadata) = listing(call)?;
     Ok(json_response(
         200,
         call.shape().list(&listing.items, metadata),
     ))
 }
 
-fn list_metadata(listing: &Listing, version: u64, everything: bool) -> Value {
+/// What a list asks for, with the metadata of the answer. It is what it says it is: all pages of one list, and a list of
+/// an exact version, show the objects as they were at that version.
+pub(super) fn listing(call: &Call) -> Result<(Listing, Value), Failure> {
+    let options = options(call)?;
+    let token = call.query.text("continue");
+    let page = match token {
+        "" => None,
+        token => Some(Page::parse(token)?),
+    };
+    let version = options.version.unwrap_or(0);
+    if page.is_some() && version > 0 {
+        return Err(Failure::bad_request(
+            "specifying resource version is not allowed when using continue",
+        ));
+    }
+    let store = call.api.store();
+    // A page of a version that is asked for without more is a page of just that version.
+    let exact = options.version_match == "Exact"
+        || (options.version_match.is_empty() && options.limit > 0 && version > 0);
+    let wanted = match &page {
+        Some(page) => page.version,
+        None => Some(version).filter(|_| exact),
+    };
+    let now = store.counter();
+    if let Some(asked) = wanted.or(Some(version)).filter(|asked| *asked > now) {
+        return Err(too_large(asked, now));
+    }
+    let after = page.as_ref().map(|page| page.after.as_str());
+    let listing = match wanted {
+        Some(wanted) => store.list_at(wanted, &options.interest, after, options.limit),
+        None => Ok(store.list(&options.interest, after, options.limit)),
+    };
+    let listing = listing.map_err(|_| too_old(page.is_some()))?;
+    let metadata = list_metadata(&listing, options.interest.selector.is_empty());
+    Ok((listing, metadata))
+}
+
+fn too_old(continued: bool) -> Failure {
+    Failure::expired(if continued {
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."
+    } else {
+        "The resourceVersion for the provided list is too old."
+    })
+}
+
+fn list_metadata(listing: &Listing, everything: bool) -> Value {
     let mut metadata = Map::new();
     metadata.insert(
         "resourceVersion".to_owned(),
-        Value::from(version.to_string()),
+        Value::from(listing.rv.to_string()),
     );
     if let Some(next) = &listing.next {
-        metadata.insert(
-            "continue".to_owned(),
-            Value::from(
-                Page {
-                    version,
-                    after: next.clone(),
-                }
-                .token(),
-            ),
-        );
+        let page = Page {
+            version: Some(listing.rv),
+            after: next.clone(),
+        };
+        metadata.insert("continue".to_owned(), Value::from(page.token()));
         if everything {
             metadata.insert(
                 "remainingItemCount".to_owned(),
@@ -243,7 +223,7 @@ fn list_metadata(listing: &Listing, version: u64, everything: bool) -> Value {
 }
 
 fn too_large(asked: u64, current: u64) -> Failure {
-    let message = format!("Too large resource version: {asked}, current: {current}");
+    let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
     let details = json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1});
     Failure::status(504, "Timeout", message, details.as_object().cloned())
 }

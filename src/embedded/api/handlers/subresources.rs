@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::update::{self, Part, Stop};
-use super::{Answer, Call, body, read, value_of};
+use super::{Answer, Call, body, read, urls, value_of};
 use crate::embedded::api::logs;
 use crate::embedded::api::object;
+use crate::embedded::api::registry::Subresource;
 use crate::embedded::api::reviews;
 use crate::embedded::api::status::{Cause, Failure, json_response};
 use crate::embedded::api::store::Place;
@@ -13,15 +14,7 @@ use crate::embedded::api::streams;
 
 /// Carries out a request for a subresource.
 pub(super) async fn handle(call: &Call) -> Answer {
-    let Some(sub) = call.kind.subresource(&call.attributes.subresource) else {
-        return Err(Failure::PageNotFound);
-    };
-    if call.attributes.name.is_empty() {
-        return Err(Failure::PageNotFound);
-    }
-    if !sub.verbs.contains(&call.attributes.verb.as_str()) {
-        return Err(Failure::method_not_allowed());
-    }
+    let sub = subresource(call)?;
     match sub.name {
         "status" | "finalize" => whole(call),
         "scale" => scale(call),
@@ -39,6 +32,22 @@ pub(super) async fn handle(call: &Call) -> Answer {
             "eventlab: {} is not offered by the embedded cluster",
             sub.name
         ))),
+    }
+}
+
+/// The row of the subresource, if it takes this verb.
+fn subresource(call: &Call) -> Result<&'static Subresource, Failure> {
+    let (kind, asked) = (call.kind, &call.attributes);
+    if !urls::is_placed(call) {
+        return Err(Failure::unknown_url(kind.custom));
+    }
+    let verb = asked.verb.as_str();
+    match kind.subresource(&asked.subresource) {
+        None if kind.custom => Err(Failure::not_found(kind, &asked.name)),
+        None => Err(Failure::unknown_resource()),
+        Some(sub) if sub.verbs.contains(&verb) => Ok(sub),
+        Some(_) if kind.custom => Err(Failure::verb_not_supported(kind, verb)),
+        Some(_) => Err(Failure::method_not_allowed()),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::embedded::api::attributes::{Attributes, ResourceAttributes};
 use crate::embedded::api::body;
 use crate::embedded::api::convert;
 use crate::embedded::api::defaults;
+use crate::embedded::api::go_json;
 use crate::embedded::api::managed::{self, Writer};
 use crate::embedded::api::object;
 use crate::embedded::api::patch::{self, PatchType};
@@ -270,8 +271,9 @@ fn system_metadata(kind: &Kind, old: &Value, new: &mut Value) {
             .pointer(&format!("/metadata/{key}"))
             .is_some_and(|value| !value.is_null());
         match was {
-            // A wrong uid or creation time is told, not mended.
-            Some(_) if given && matches!(key, "uid" | "creationTimestamp") => {}
+            // A wrong one of these is told, not mended.
+            Some(_) if given && key != "generation" => {}
+            None if given && key.starts_with("deletion") => {}
             Some(value) => object::set_meta(new, key, value.clone()),
             None => object::remove_meta(new, key),
         }
@@ -308,7 +310,11 @@ pub(super) fn patch(call: &Call) -> Answer {
         _ => failure,
     })?;
     if kind == PatchType::Apply {
+        call.check_applied()?;
         check_apply(call, &patch)?;
+    } else if call.query.get("force").is_some() {
+        let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+        return Err(bad_option(cause));
     }
     for _ in 0..TRIES {
         let current = match call.current() {
@@ -358,7 +364,7 @@ fn patched(
     let new = body::object(call.kind, new)?;
     check_identity(call, &new)?;
     let typed = body::normalize(call.kind, new).map_err(|why| bad_patch(&why))?;
-    if let Some(why) = call.strict(&typed.unknown)? {
+    if let Some(why) = call.strict(call.findings_of_patch(&typed.unknown))? {
         return Err(bad_patch(&why));
     }
     let new = typed.value;
@@ -390,16 +396,35 @@ fn check_kind(kind: &Kind, new: &Value) -> Result<(), Failure> {
     )))
 }
 
+fn bad_option(cause: Cause) -> Failure {
+    Failure::invalid_as("meta.k8s.io", "PatchOptions", "", vec![cause])
+}
+
+/// An apply says of what kind and version its object is.
+fn check_type(kind: &Kind, patch: &Value) -> Result<(), Failure> {
+    if !matches!(patch, Value::Null | Value::Object(_)) {
+        let word = go_json::word(patch);
+        return Err(Failure::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+        )));
+    }
+    let text = |key: &str| patch.get(key).and_then(Value::as_str).unwrap_or("");
+    let (version, found) = (text("apiVersion"), text("kind"));
+    if version == kind.api_version() && found == kind.kind {
+        return Ok(());
+    }
+    let slash = if version.contains('/') { "" } else { "/" };
+    Err(Failure::bad_request(format!(
+        "invalid object type: {slash}{version}, Kind={found}"
+    )))
+}
+
 fn check_apply(call: &Call, patch: &Value) -> Result<(), Failure> {
     if call.query.text("fieldManager").is_empty() {
         let cause = Cause::required("fieldManager", "is required for apply patch");
-        return Err(Failure::invalid_as(
-            "meta.k8s.io",
-            "PatchOptions",
-            "",
-            vec![cause],
-        ));
+        return Err(bad_option(cause));
     }
+    check_type(call.kind, patch)?;
     let object = body::object(call.kind, patch.clone())?;
     if object
         .pointer("/metadata/managedFields")

@@ -1,8 +1,10 @@
-//! The namespaces of the cluster, and the persona `learner`.
+//! The namespaces of the cluster, and the personas of the lab.
 
 use serde_json::Value;
 
-use super::{cluster_binding, cluster_role, label, namespace, role_binding, rule, user};
+use super::{
+    cluster_binding, cluster_role, label, namespace, role_binding, rule, service_account, user,
+};
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL, NAMESPACE};
 
 /// User name of the person at the lab.
@@ -21,6 +23,10 @@ pub(super) fn namespaces() -> Vec<Value> {
     objects.push(label(namespace(NAMESPACE), MANAGED_BY_LABEL, MANAGED_BY));
     objects
 }
+
+/// The accounts of a lab's Sensor and of its Workflows: the kubeconfig has a context for each. A lab gives them their
+/// rights, and may as well delete them.
+const ACCOUNTS: [&str; 2] = ["order-sensor", "order-runner"];
 
 /// The learner edits the lab namespace and mends its roles there (never beyond the rights of `admin`), and reads what
 /// has no namespace.
@@ -44,7 +50,12 @@ pub(super) fn objects() -> Vec<Value> {
         ),
         rule("argoproj.io", "clusterworkflowtemplates", "get list watch"),
     ];
-    vec![
+    let accounts = ACCOUNTS.map(|name| {
+        let account = service_account(NAMESPACE, name);
+        label(account, MANAGED_BY_LABEL, MANAGED_BY)
+    });
+    let mut objects = Vec::from(accounts);
+    objects.extend([
         role_binding(NAMESPACE, "learner", ("ClusterRole", "admin"), learner()),
         cluster_role("eventlab:cluster-view", cluster_view),
         cluster_binding(
@@ -52,5 +63,6 @@ pub(super) fn objects() -> Vec<Value> {
             "eventlab:cluster-view",
             learner(),
         ),
-    ]
+    ]);
+    objects
 }

@@ -193,7 +193,10 @@ impl Parser {
             match self.peek() {
                 None => return Ok(requirements),
                 Some(token) if token.word || token.text == "!" => {
-                    requirements.push(self.requirement()?);
+                    let requirement = self.requirement();
+                    requirements.push(
+                        requirement.map_err(|why| format!("unable to parse requirement: {why}"))?,
+                    );
                     match self.next() {
                         None => return Ok(requirements),
                         Some(token) if token.text == "," => match self.peek() {
@@ -255,7 +258,7 @@ impl Parser {
         let values = if list {
             self.list()?
         } else {
-            BTreeSet::from([self.value()])
+            BTreeSet::from([self.single()?])
         };
         check_values(&key, &operator, &values)?;
         Ok(Requirement {
@@ -280,6 +283,16 @@ impl Parser {
         }
     }
 
+    /// The value of `=` and its like; only a word, a comma or the end may come after them.
+    fn single(&mut self) -> Result<String, String> {
+        match self.peek() {
+            Some(token) if !token.word && token.text != "," => {
+                Err(format!("found '{}', expected: identifier", token.text))
+            }
+            _ => Ok(self.value()),
+        }
+    }
+
     /// A value may be missing: `a=` asks for the empty one.
     fn value(&mut self) -> String {
         match self.peek() {
@@ -299,6 +312,13 @@ impl Parser {
             }
         }
         let mut values = BTreeSet::new();
+        match self.peek() {
+            Some(token) if token.word || matches!(token.text.as_str(), "," | ")") => {}
+            other => {
+                let found = Self::found(other);
+                return Err(format!("found '{found}', expected: ',', ')' or identifier"));
+            }
+        }
         loop {
             values.insert(self.value());
             match self.next() {
@@ -317,7 +337,7 @@ impl Parser {
 
 fn check_key(key: &str) -> Result<(), String> {
     match crate::embedded::api::validation::qualified_name(key) {
-        Some(why) => Err(format!("key: Invalid value: {key:?}: {why}")),
+        Some(why) => Err(format!("<nil>: Invalid value: {key:?}: {why}")),
         None => Ok(()),
     }
 }
@@ -385,9 +405,28 @@ mod tests {
                 "===",
                 "found '==', expected: !, identifier, or 'end of string'",
             ),
-            ("a in 1", "found '1' expected: '('"),
+            (
+                "a in 1",
+                "unable to parse requirement: found '1' expected: '('",
+            ),
+            (
+                "a===",
+                "unable to parse requirement: found '=', expected: identifier",
+            ),
+            (
+                "a=(",
+                "unable to parse requirement: found '(', expected: identifier",
+            ),
+            (
+                "a in (",
+                "unable to parse requirement: found '', expected: ',', ')' or identifier",
+            ),
+            ("a,,b", "found ',', expected: identifier after ','"),
             ("a=1,", "found '', expected: identifier after ','"),
-            ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+            (
+                "a b",
+                "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+            ),
         ];
         for (text, want) in table {
             let body = LabelSelector::parse(text).expect_err(text).body();

@@ -59,6 +59,11 @@ impl Stored {
         }
     }
 
+    /// `namespace/name`.
+    pub(super) fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
     /// The object as a value.
     ///
     /// # Errors

@@ -155,6 +155,8 @@ impl Summary {
     fn containers(&mut self, pod: &Value) {
         self.restarts = sidecar_restarts(pod);
         let mut has_running = false;
+        // Why the first container that failed did so: the pod did not complete, whatever the others say.
+        let mut failed = None;
         for status in list(pod, "/status/containerStatuses").iter().rev() {
             self.restarts.add(status);
             let state = &status["state"];
@@ -163,18 +165,23 @@ impl Summary {
                 waiting.clone_into(&mut self.reason);
             } else if !state["terminated"].is_null() {
                 self.reason = end_reason(&state["terminated"]);
+                if integer(&state["terminated"], "/exitCode") != 0 {
+                    failed = Some(self.reason.clone());
+                }
             } else if status["ready"] == true && !state["running"].is_null() {
                 has_running = true;
                 self.ready += 1;
             }
         }
-        if self.reason == "Completed" && has_running {
-            self.reason = if has_condition(pod, "Ready") {
-                "Running"
-            } else {
-                "NotReady"
-            }
-            .to_owned();
+        if self.reason != "Completed" {
+            return;
+        }
+        if has_running && has_condition(pod, "Ready") {
+            "Running".clone_into(&mut self.reason);
+        } else if let Some(failed) = failed {
+            self.reason = failed;
+        } else if has_running {
+            "NotReady".clone_into(&mut self.reason);
         }
     }
 

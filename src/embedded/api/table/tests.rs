@@ -133,6 +133,26 @@ fn a_pod_says_in_one_word_how_it_is() {
             ["1/3", "Error", "0"],
         ),
         (
+            with(&[ended("Completed", 0), ended("Error", 1)]),
+            ["0/3", "Error", "0"],
+        ),
+        (
+            with(&[ended("Error", 1), ended("Completed", 0)]),
+            ["0/3", "Error", "0"],
+        ),
+        (
+            with(&[
+                ended("Completed", 0),
+                ended("OOMKilled", 137),
+                ended("Error", 1),
+            ]),
+            ["0/3", "OOMKilled", "0"],
+        ),
+        (
+            with(&[ended("Completed", 0), ended("", 3), running.clone()]),
+            ["1/3", "ExitCode:3", "0"],
+        ),
+        (
             with(&[ended("", 3), running.clone()]),
             ["1/3", "ExitCode:3", "0"],
         ),

@@ -43,9 +43,21 @@ pub(super) fn check(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
                 let field = format!("{group}[{key}]");
                 causes.push(Cause::invalid(field, &Value::from(key.as_str()), why));
             }
+            if group == "data"
+                && object
+                    .pointer("/binaryData")
+                    .is_some_and(|one| one.get(key).is_some())
+            {
+                let why = "duplicate of key present in binaryData";
+                let field = format!("data[{key}]");
+                causes.push(Cause::invalid(field, &Value::from(key.as_str()), why));
+            }
             let length = value.as_str().map_or(0, str::len);
             total += if base64 { length / 4 * 3 } else { length };
         }
+    }
+    if kind.plural == "secrets" {
+        check_type(object, causes);
     }
     if total > LIMIT {
         causes.push(Cause {
@@ -58,6 +70,44 @@ pub(super) fn check(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
             .to_owned(),
             message: format!("Too long: may not be more than {LIMIT} bytes"),
         });
+    }
+}
+
+/// A Secret of a standard type has the keys that its readers look for.
+fn check_type(secret: &Value, causes: &mut Vec<Cause>) {
+    let kind = secret.get("type").and_then(Value::as_str).unwrap_or("");
+    let data = |key: &str| secret.get("data").and_then(|data| data.get(key));
+    let mut require = |keys: &[&str]| {
+        for key in keys {
+            causes.push(Cause::required(format!("data[{key}]"), ""));
+        }
+    };
+    match kind.strip_prefix("kubernetes.io/").unwrap_or("") {
+        "tls" => {
+            let missing = ["tls.crt", "tls.key"];
+            let missing = missing.into_iter().filter(|key| data(key).is_none());
+            require(&missing.collect::<Vec<_>>());
+        }
+        "basic-auth" if data("username").or_else(|| data("password")).is_none() => {
+            require(&["username", "password"]);
+        }
+        "ssh-auth" if data("ssh-privatekey").is_none_or(|key| key == "") => {
+            require(&["ssh-privatekey"]);
+        }
+        "dockerconfigjson" if data(".dockerconfigjson").is_none() => {
+            require(&[".dockerconfigjson"]);
+        }
+        "dockercfg" if data(".dockercfg").is_none() => require(&[".dockercfg"]),
+        "service-account-token" => {
+            const ACCOUNT: &str = "kubernetes.io/service-account.name";
+            let annotations = secret.pointer("/metadata/annotations");
+            let account = annotations.and_then(|map| map.get(ACCOUNT));
+            if account.is_none_or(|account| account == "") {
+                let field = format!("metadata.annotations[{ACCOUNT}]");
+                causes.push(Cause::required(field, ""));
+            }
+        }
+        _ => {}
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{dns_label, label, label_value, path_segment, qualified_name, subdomain};
+use super::{dns_label, label_value, path_segment, qualified_name, subdomain};
 use crate::embedded::api::object;
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::status::Cause;
@@ -12,8 +12,7 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 fn name_rule(kind: &Kind) -> fn(&str) -> Option<String> {
     match (kind.group, kind.plural) {
-        ("", "namespaces") => label,
-        ("", "services") => dns_label,
+        ("", "namespaces" | "services") => dns_label,
         ("rbac.authorization.k8s.io", _) => path_segment,
         _ => subdomain,
     }
@@ -92,7 +91,7 @@ fn check_annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
 fn check_owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     let owners = metadata.get("ownerReferences").and_then(Value::as_array);
     let mut controllers = 0;
-    for (index, owner) in owners.into_iter().flatten().enumerate() {
+    for owner in owners.into_iter().flatten() {
         for key in ["apiVersion", "kind", "name", "uid"] {
             if owner
                 .get(key)
@@ -100,8 +99,12 @@ fn check_owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
                 .unwrap_or("")
                 .is_empty()
             {
-                let field = format!("metadata.ownerReferences[{index}].{key}");
-                causes.push(Cause::invalid(field, &Value::from(""), "must not be empty"));
+                let field = format!("metadata.ownerReferences.{key}");
+                let why = match key {
+                    "apiVersion" => "version must not be empty",
+                    _ => "must not be empty",
+                };
+                causes.push(Cause::invalid(field, &Value::from(""), why));
             }
         }
         controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
@@ -120,22 +123,29 @@ fn check_owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
 /// qualified one (`k8s.io/apimachinery/pkg/api/validation`), and Argo's finalizers have no domain.
 fn check_finalizers(kind: &Kind, metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     let custom = kind.group == "argoproj.io";
-    for finalizer in metadata
-        .get("finalizers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    let list = metadata.get("finalizers").and_then(Value::as_array);
+    for (index, finalizer) in list.into_iter().flatten().enumerate() {
         let text = finalizer.as_str().unwrap_or("");
-        let why = qualified_name(text).or_else(|| {
-            let plain = matches!(text, "orphan" | "foregroundDeletion" | "kubernetes");
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            (!custom && !plain && !text.contains('/')).then(|| why.to_owned())
-        });
-        if let Some(why) = why {
+        if let Some(why) = qualified_name(text) {
             causes.push(Cause::invalid("metadata.finalizers", finalizer, &why));
         }
+        let plain = matches!(text, "orphan" | "foregroundDeletion" | "kubernetes");
+        if !custom && !plain && !text.contains('/') {
+            let field = format!("metadata.finalizers[{index}]");
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(field, finalizer, why));
+        }
     }
+    let has = |name: &str| list.is_some_and(|list| list.iter().any(|one| one == name));
+    if let Some(list) = list.filter(|_| has("orphan") && has("foregroundDeletion")) {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        let given = Value::from(list.clone());
+        causes.push(Cause::invalid("metadata.finalizers", &given, why));
+    }
+}
+
+fn immutable(key: &str, value: &Value) -> Cause {
+    Cause::invalid(format!("metadata.{key}"), value, "field is immutable")
 }
 
 /// What an update may not change in `metadata`.
@@ -149,11 +159,15 @@ pub fn check_update(new: &Value, old: &Value) -> Vec<Cause> {
             && is != was
             && !is.is_null()
         {
-            causes.push(Cause::invalid(
-                format!("metadata.{key}"),
-                is,
-                "field is immutable",
-            ));
+            causes.push(immutable(key, is));
+        }
+    }
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let pointer = format!("/metadata/{key}");
+        let is = new.pointer(&pointer).filter(|is| !is.is_null());
+        if let Some(is) = is.filter(|is| old.pointer(&pointer) != Some(is)) {
+            // Upstream has two checks for them.
+            causes.extend([immutable(key, is), immutable(key, is)]);
         }
     }
     if object::is_deleting(old) {

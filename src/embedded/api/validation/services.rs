@@ -17,7 +17,12 @@ pub(super) fn check(object: &Value, causes: &mut Vec<Cause>) {
         return;
     };
     let kind = text(spec, "type");
-    let headless = text(spec, "clusterIP") == "None";
+    let address = text(spec, "clusterIP");
+    if !matches!(address, "" | "None") && address.parse::<std::net::IpAddr>().is_err() {
+        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        causes.push(Cause::invalid("spec.clusterIPs[0]", &json!(address), why));
+    }
+    let headless = address == "None";
     let ports = items(spec, "ports");
     if ports.is_empty() && !headless && kind != "ExternalName" {
         causes.push(Cause::required("spec.ports", ""));

@@ -90,6 +90,33 @@ fn phases_follow_the_kubelet() {
 }
 
 #[test]
+fn containers_are_told_by_name_and_init_containers_in_their_order() {
+    let slots = ["wait", "main", "init", "a"].map(|name| {
+        let spec = serde_json::from_value(json!({"name": name, "image": "x"})).unwrap();
+        Slot::new(spec, matches!(name, "init" | "a"), "ContainerCreating")
+    });
+    let pod = Pod::default();
+    let parts = Parts {
+        pod: &pod,
+        slots: &slots,
+        policy: RestartPolicy::Never,
+        ending: false,
+        failure: None,
+        start: Timestamp::UNIX_EPOCH,
+        pod_ip: "10.244.0.2",
+        host_ip: "10.0.0.1",
+        set_up: true,
+    };
+    let status = status(&parts, &mut Vec::new());
+    let names = |list: Option<Vec<_>>| -> Vec<String> {
+        let list: Vec<k8s_openapi::api::core::v1::ContainerStatus> = list.unwrap();
+        list.into_iter().map(|status| status.name).collect()
+    };
+    assert_eq!(names(status.container_statuses), ["main", "wait"]);
+    assert_eq!(names(status.init_container_statuses), ["init", "a"]);
+}
+
+#[test]
 fn conditions_say_what_is_missing() {
     let status = judge(RestartPolicy::Never, "w", "w", false);
     let conditions = status.conditions.unwrap();

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::super::update::Stop;
 use super::super::{Call, write_failure};
+use super::remaining;
 use crate::embedded::api::object;
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::server::ApiServer;
@@ -65,6 +66,7 @@ fn after_remove(api: &Arc<ApiServer>, kind: &Kind, gone: &Stored) {
         return;
     }
     end_namespace(api, &gone.namespace);
+    remaining::tell_again(api, &gone.namespace);
     if kind.plural == "serviceaccounts" && &*gone.name == "default" {
         // Its controller makes it anew at once; a namespace that is ending refuses it.
         if let Err(failure) = api.make_default_account(&gone.namespace) {

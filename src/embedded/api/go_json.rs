@@ -1,0 +1,122 @@
+//! JSON values as Go's decoder reads them into the fields of a struct, with its words for what does not fit.
+
+use serde_json::Value;
+
+/// Go's word for a JSON value.
+#[must_use]
+pub fn word(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// What is said of a value of another type than its field's.
+#[must_use]
+pub fn mismatch(value: &Value, path: &str, owner: &str, wanted: &str) -> String {
+    said(word(value), path, owner, wanted)
+}
+
+fn said(found: &str, path: &str, owner: &str, wanted: &str) -> String {
+    format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
+}
+
+/// A text; `null` is none.
+///
+/// # Errors
+/// Go's text for another type.
+pub fn text(
+    value: &Value,
+    path: &str,
+    owner: &str,
+    wanted: &str,
+) -> Result<Option<String>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text.clone())),
+        other => Err(mismatch(other, path, owner, wanted)),
+    }
+}
+
+/// A whole number; `null` is none.
+///
+/// # Errors
+/// Go's text for another type, or for a fraction.
+pub fn whole(value: &Value, path: &str, owner: &str) -> Result<Option<i64>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Ok(Some(whole)),
+            None => Err(said(&format!("number {number}"), path, owner, "int64")),
+        },
+        other => Err(mismatch(other, path, owner, "int64")),
+    }
+}
+
+/// A truth value; `null` is none.
+///
+/// # Errors
+/// Go's text for another type.
+pub fn truth(value: &Value, path: &str, owner: &str) -> Result<Option<bool>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::Bool(truth) => Ok(Some(*truth)),
+        other => Err(mismatch(other, path, owner, "bool")),
+    }
+}
+
+/// A list of texts; `null` is an empty one.
+///
+/// # Errors
+/// Go's text for another type, of the list or of an element.
+pub fn texts(value: &Value, path: &str, owner: &str) -> Result<Vec<String>, String> {
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(list) => list
+            .iter()
+            .map(|one| Ok(text(one, path, owner, "string")?.unwrap_or_default()))
+            .collect(),
+        other => Err(mismatch(other, path, owner, "[]string")),
+    }
+}
+
+/// A whole number out of a query.
+///
+/// # Errors
+/// The text of `strconv.ParseInt`.
+pub fn integer(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| {
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let why = if number {
+            "value out of range"
+        } else {
+            "invalid syntax"
+        };
+        format!("strconv.ParseInt: parsing {text:?}: {why}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_fail_in_two_ways() {
+        assert_eq!(integer("-7"), Ok(-7));
+        for (text, why) in [
+            ("", "invalid syntax"),
+            ("x", "invalid syntax"),
+            ("1.5", "invalid syntax"),
+            ("-", "invalid syntax"),
+            ("99999999999999999999", "value out of range"),
+        ] {
+            let want = format!("strconv.ParseInt: parsing {text:?}: {why}");
+            assert_eq!(integer(text), Err(want));
+        }
+    }
+}

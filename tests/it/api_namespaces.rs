@@ -1,0 +1,62 @@
+//! A namespace that is ending says what holds it.
+
+use serde_json::{Value, json};
+
+use crate::api_support::{Lab, create, send};
+
+const MAPS: &str = "/api/v1/namespaces/held/configmaps";
+const SPACE: &str = "/api/v1/namespaces/held";
+
+async fn condition(lab: &Lab, kind: &str) -> Value {
+    let (code, space) = send(lab, "GET", SPACE, "application/json", "").await;
+    assert_eq!(code, 200, "{space}");
+    assert_eq!(space["status"]["phase"], "Terminating");
+    let conditions = space["status"]["conditions"].as_array().unwrap().clone();
+    assert_eq!(conditions.len(), 5, "{space}");
+    let found = conditions.into_iter().find(|one| one["type"] == kind);
+    found.unwrap()
+}
+
+#[tokio::test]
+async fn a_namespace_that_hangs_says_why() {
+    let lab = Lab::new().await;
+    create(
+        &lab,
+        "/api/v1/namespaces",
+        json!({"metadata": {"name": "held"}}),
+    )
+    .await;
+    for name in ["a", "b", "free"] {
+        let held: &[&str] = if name == "free" { &[] } else { &["x/held"] };
+        let map = json!({"metadata": {"name": name, "finalizers": held}});
+        create(&lab, MAPS, map).await;
+    }
+    let (code, _) = send(&lab, "DELETE", SPACE, "application/json", "").await;
+    assert_eq!(code, 200);
+    for (left, names) in [(2, ["a", "b"].as_slice()), (1, &["b"])] {
+        let content = condition(&lab, "NamespaceContentRemaining").await;
+        assert_eq!(content["status"], "True");
+        assert_eq!(content["reason"], "SomeResourcesRemain");
+        let want =
+            format!("Some resources are remaining: configmaps. has {left} resource instances");
+        assert_eq!(content["message"], want.as_str());
+        let held = condition(&lab, "NamespaceFinalizersRemaining").await;
+        let want = format!(
+            "Some content in the namespace has finalizers remaining: x/held in {left} resource instances"
+        );
+        assert_eq!(
+            (&held["status"], &held["message"]),
+            (&json!("True"), &json!(want))
+        );
+        let fine = condition(&lab, "NamespaceDeletionContentFailure").await;
+        assert_eq!(fine["status"], "False");
+        let path = format!("{MAPS}/{}", names[0]);
+        let free = json!({"metadata": {"finalizers": null}}).to_string();
+        let merge = "application/merge-patch+json";
+        assert_eq!(send(&lab, "PATCH", &path, merge, free).await.0, 200);
+    }
+    assert_eq!(
+        send(&lab, "GET", SPACE, "application/json", "").await.0,
+        404
+    );
+}
