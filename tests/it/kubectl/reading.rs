@@ -166,7 +166,7 @@ fn selectors_and_order(k: &mut Kubectl) {
     );
     k.fails(
         "get cm --field-selector=spec.x=1",
-        "field label not supported: spec.x",
+        "\"spec.x\" is not a known field selector",
     );
     k.fails("get cm -l 'a==='", "that match label selector \"a===\"");
     k.ok(
