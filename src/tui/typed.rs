@@ -56,10 +56,9 @@ impl Typed {
             return;
         };
         drop(stop);
-        match thread.join() {
-            Ok(Some(rest)) => self.rest = rest,
-            // The end is told, or reading has failed and nothing comes any more.
-            Ok(None) | Err(_) => {}
+        // Else the end is told, or reading has failed and nothing comes any more.
+        if let Ok(Some(rest)) = thread.join() {
+            self.rest = rest;
         }
     }
 
