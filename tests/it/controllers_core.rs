@@ -428,34 +428,47 @@ async fn owners_take_what_they_pick_and_let_go_of_the_rest() {
         cluster.api::<ReplicaSet>(),
         cluster.api::<Pod>(),
     );
-    let lone = json!({"metadata": {"name": "lone", "labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "main", "image": "one"}]}});
-    pods.create(&PostParams::default(), &typed(lone))
-        .await
-        .unwrap();
-    let set = json!({"metadata": {"name": "own", "labels": {"app": "web"}}, "spec": {"replicas": 1,
-        "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "main", "image": "one"}]}}}});
-    sets.create(&PostParams::default(), &typed(set))
-        .await
-        .unwrap();
-    // It needs no pod of its own.
-    until(&pods, "lone", |pod| {
-        pod.owner_references()
-            .first()
-            .is_some_and(|owner| owner.name == "own")
-    })
-    .await;
-    until(&sets, "own", |set| {
-        set.status
-            .as_ref()
-            .is_some_and(|status| status.ready_replicas == Some(1))
-    })
-    .await;
-    assert_eq!(
-        pods.list(&ListParams::default()).await.unwrap().items.len(),
-        1
+    let lone: Pod = typed(
+        json!({"metadata": {"name": "lone", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "one"}]}}),
     );
+    let set: ReplicaSet = typed(
+        json!({"metadata": {"name": "own", "labels": {"app": "web"}}, "spec": {"replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "one"}]}}}}),
+    );
+    // It needs no pod of its own, unless it hears of the pod that is there later than of itself: then one of the two goes.
+    let mut taken = false;
+    for _ in 0..20 {
+        pods.create(&PostParams::default(), &lone).await.unwrap();
+        sets.create(&PostParams::default(), &set).await.unwrap();
+        until(&sets, "own", |set| {
+            set.status
+                .as_ref()
+                .is_some_and(|status| status.ready_replicas == Some(1))
+        })
+        .await;
+        until_list(&pods, "app=web", |pods| pods.len() == 1).await;
+        let left = pods.list(&ListParams::default()).await.unwrap().items;
+        taken = left.len() == 1
+            && left[0].name_any() == "lone"
+            && left[0]
+                .owner_references()
+                .first()
+                .map(|owner| owner.name.as_str())
+                == Some("own");
+        if taken {
+            break;
+        }
+        let all = ListParams::default();
+        let now = DeleteParams::default().grace_period(0);
+        sets.delete("own", &DeleteParams::background())
+            .await
+            .unwrap();
+        pods.delete_collection(&now, &all).await.unwrap();
+        until_list(&pods, "app=web", <[Pod]>::is_empty).await;
+    }
+    assert!(taken, "the pod that was there is never taken");
     // Without the label the pod is free again, and another one takes its place.
     let other = Patch::Merge(json!({"metadata": {"labels": {"app": "other"}}}));
     pods.patch("lone", &PatchParams::default(), &other)
