@@ -387,10 +387,12 @@ impl Linear<'_> {
             })
             .and_then(|words| {
                 self.typed.pause();
-                Editor::start(&words, &path, line)
+                // Before the editor can set the terminal for itself.
+                let modes = Modes::now();
+                Ok((Editor::start(&words, &path, line)?, modes))
             });
         let edited = match editor {
-            Ok(editor) => self.wait_for(editor).await,
+            Ok((editor, modes)) => self.wait_for(editor, &modes).await,
             Err(why) => Ok(Err(why)),
         };
         self.signals.forget_keys();
@@ -412,8 +414,8 @@ impl Linear<'_> {
     async fn wait_for(
         &mut self,
         mut editor: Editor,
+        modes: &Modes,
     ) -> Result<Result<Option<End>, String>, ScreenError> {
-        let modes = Modes::now();
         loop {
             let message = tokio::select! {
                 biased;
