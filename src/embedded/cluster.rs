@@ -24,7 +24,7 @@ use super::node::addresses::AddressBook;
 use super::node::images::Services;
 use super::node::lost_databases;
 use super::node::streams::Streams;
-use super::node::{BackOff, NODE_NAME, Node, NodeConfig, NodeError, NodeHandle};
+use super::node::{BackOff, NODE_NAME, Node, NodeConfig, NodeError, NodeHandle, PATIENCE};
 use super::{services, snapshot};
 use crate::kinds::{ARGO_EVENTS_IMAGE, ARGO_EXEC_IMAGE, NAMESPACE, NATS_IMAGE};
 
@@ -480,5 +480,6 @@ fn node_config(
         api_address: Some(SocketAddr::from(([127, 0, 0, 1], port))),
         ca: ca.to_owned(),
         back_off: BackOff::default(),
+        patience: PATIENCE,
     }
 }

@@ -38,14 +38,17 @@ pub fn change(file: &str, original: &str, text: &str) -> String {
 }
 
 /// Kinds that take part in what becomes of an order: one more of them would act beside the lab's own.
-const ACTING: [&str; 8] = [
+const ACTING: [&str; 11] = [
     "CronWorkflow",
+    "DaemonSet",
     "Deployment",
     "EventBus",
     "EventSource",
     "Job",
     "Pod",
+    "ReplicaSet",
     "Sensor",
+    "StatefulSet",
     "Workflow",
 ];
 

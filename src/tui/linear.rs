@@ -31,6 +31,8 @@ use crate::session::{Message, StagePhase};
 
 /// Where there is no terminal: wide enough that no sentence is broken for its own sake.
 const WIDTH: u16 = 2000;
+/// Lines that wait until what is under way has ended; more are not read before.
+const MOST_WAITING: usize = 1000;
 
 /// The words that are typed, and the keys they stand for.
 const WORDS: &[(&str, Action, &str)] = &[
@@ -147,14 +149,15 @@ impl Linear<'_> {
             tokio::select! {
                 biased;
                 end = self.signals.end() => return Ok(end),
-                line = self.typed.next(), if open => match line {
+                // Before what is typed, of which there may be more than anybody can read.
+                message = self.driver.next() => self.driver.take(message)?,
+                line = self.typed.next(), if open && waiting.len() < MOST_WAITING => match line {
                     Some(line) if working && !at_once(&line) => waiting.push(line),
                     Some(line) => if let Some(end) = self.line(&line).await? {
                         return Ok(end);
                     },
                     None => open = false,
                 },
-                message = self.driver.next() => self.driver.take(message)?,
             }
         }
     }
@@ -395,7 +398,7 @@ impl Linear<'_> {
             Ok((editor, modes)) => self.wait_for(editor, &modes).await,
             Err(why) => Ok(Err(why)),
         };
-        self.signals.forget_keys();
+        self.signals.forget_keys().await;
         self.typed.resume()?;
         match edited? {
             Ok(Some(end)) => return Ok(Some(end)),

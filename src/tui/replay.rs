@@ -208,11 +208,7 @@ pub fn replay(
             let input = Input::Request(request, Some(intake.clone()));
             let walk =
                 walk(&sensor, &dependencies, &input, now).map_err(|error| error.to_string())?;
-            if let Some(why) = walk
-                .dependencies
-                .iter()
-                .find_map(|one| one.unjudged.as_ref())
-            {
+            if let Some(why) = unjudged(&walk) {
                 return Err(format!(
                     "probe {} is not judged here: {why}",
                     one.probe.name
@@ -233,6 +229,16 @@ fn intake(sources: &[Manifest], event: &str) -> Intake {
         .filter(|object| object["kind"] == "EventSource")
         .find_map(|object| eventsource::intake(object, event).ok().flatten())
         .unwrap_or_default()
+}
+
+/// Why a walk is not judged to its end; a certain rejection before that counts.
+fn unjudged(walk: &Walk) -> Option<String> {
+    let mut dependencies = walk.dependencies.iter();
+    let why = dependencies.find_map(|one| one.unjudged.clone());
+    let open = !walk.judged && walk.stopped_at.is_none();
+    why.or_else(|| {
+        open.then(|| "`eventlab explain` names what of it has no answer here".to_owned())
+    })
 }
 
 fn said(walk: &Walk) -> Now {

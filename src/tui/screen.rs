@@ -389,7 +389,8 @@ impl<'a, S: Surface> Screen<'a, S> {
         self.surface.lend();
         let went = stop_until_continued().await?;
         // A job that is ended while it is stopped goes on for that alone, and the terminal stays the shell's.
-        let ended = self.signals.pending().or_else(|| self.take_back());
+        let ended = self.signals.until_foreground().await;
+        let ended = ended.or_else(|| self.take_back());
         if ended.is_some() {
             return Ok(ended);
         }

@@ -1,11 +1,18 @@
 //! The signals that end what has the terminal.
 
 use std::io;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::screen::End;
+use super::terminal::in_foreground;
+
+/// How often is looked whose the terminal is, while it is somebody else's.
+const LOOK: Duration = Duration::from_millis(50);
+/// How much later than an editor's end what its last key sent may be heard.
+const LATE: Duration = Duration::from_millis(100);
 
 /// Listens from when it is made until it is dropped.
 pub(super) struct Signals {
@@ -55,10 +62,34 @@ impl Signals {
         self.end().now_or_never()
     }
 
-    /// Forgets what the keys of an editor have sent.
-    pub(super) fn forget_keys(&mut self) {
-        for keys in [&mut self.interrupt, &mut self.quit] {
-            while let Some(Some(())) = keys.recv().now_or_never() {}
+    /// After the program was stopped: one that has come, or comes while the terminal belongs to somebody else. Taking it
+    /// then would stop the program again.
+    pub(super) async fn until_foreground(&mut self) -> Option<End> {
+        loop {
+            if let Some(end) = self.pending() {
+                return Some(end);
+            }
+            if in_foreground() {
+                return None;
+            }
+            let waited = tokio::time::timeout(LOOK, self.end()).await;
+            if let Ok(end) = waited {
+                return Some(end);
+            }
+        }
+    }
+
+    /// Forgets what the keys of an editor have sent; that may be heard a little later than the editor's end.
+    pub(super) async fn forget_keys(&mut self) {
+        let late = tokio::time::sleep(LATE);
+        tokio::pin!(late);
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => {}
+                _ = self.quit.recv() => {}
+                () = &mut late => return,
+            }
         }
     }
 }

@@ -98,7 +98,7 @@ impl Modes {
 }
 
 /// Whether the terminal is this process group's; setting it from the background would stop the program.
-fn in_foreground() -> bool {
+pub(super) fn in_foreground() -> bool {
     tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 

@@ -200,7 +200,7 @@ impl<'a, S: Surface> Viewer<'a, S> {
         self.events = None;
         self.surface.lend();
         let went = screen::stop_until_continued().await?;
-        if let Some(end) = signals.pending() {
+        if let Some(end) = signals.until_foreground().await {
             return Ok(Some(end));
         }
         if !self.take_back() {

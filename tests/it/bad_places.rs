@@ -40,12 +40,19 @@ fn a_place_that_takes_no_files_is_named() {
 fn a_disk_that_fills_up_is_named_and_nothing_that_was_written_is_lost() {
     let state = tempfile::tempdir().unwrap();
     first_order(state.path());
+    let session = state.path().join("embedded");
+    let databases = std::fs::metadata(session.join("cluster.db")).unwrap().len();
+    let evidence = session.join("evidence.jsonl");
+    // Far longer than any other file, so that it is the one that may not grow.
+    let text = std::fs::read_to_string(&evidence).unwrap();
+    let note = text.lines().find(|line| line.contains("\"fact\"")).unwrap();
+    let note = format!("{note}\n");
+    let times = usize::try_from(databases).unwrap() * 8 / note.len();
+    std::fs::write(&evidence, format!("{text}{}", note.repeat(times))).unwrap();
     let before = journal(state.path());
     assert!(before.len() > 10);
-    let evidence = state.path().join("embedded").join("evidence.jsonl");
-    let size = std::fs::metadata(evidence).unwrap().len();
-    // The journal may not grow: `ulimit -f` counts blocks of 512 or 1024 bytes, and SIGXFSZ is ignored so that the write
-    // itself fails.
+    let size = std::fs::metadata(&evidence).unwrap().len();
+    // `ulimit -f` counts blocks of 512 or 1024 bytes, and SIGXFSZ is ignored so that the write itself fails.
     let script = format!(
         "trap '' XFSZ; ulimit -f {}; exec \"$0\" --state-dir \"$1\" reset first-order",
         size / 1024

@@ -29,6 +29,8 @@ pub struct Cluster {
     pub state: tempfile::TempDir,
     pub logs: Logs,
     pub streams: Streams,
+    /// Of its nodes, with what runs once after a start.
+    pub patience: Duration,
 }
 
 struct NoBus;
@@ -57,6 +59,7 @@ impl Cluster {
             logs: NodeConfig::logs_in(state.path()),
             streams: Streams::new(NodeConfig::addresses_in(state.path())),
             state,
+            patience: HANG,
         };
         cluster.start_node().await;
         cluster
@@ -90,6 +93,7 @@ impl Cluster {
                 longest: Duration::from_millis(80),
                 forget: Duration::from_secs(600),
             },
+            patience: self.patience,
         };
         self.node = Some(Node::start(config).await.unwrap());
     }

@@ -128,6 +128,8 @@ impl Session {
         command.args(["--norc", "--noprofile", "-i"]);
         command.cwd(folder);
         command.env("PS1", "ready> ");
+        // What is typed here is nobody's history.
+        command.env("HISTFILE", "");
         command.env("TERM", "xterm-256color");
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
@@ -212,7 +214,7 @@ impl Session {
         loop {
             self.take(Duration::from_millis(20));
             if let Some(status) = self.child.try_wait().unwrap() {
-                while let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(200)) {
+                while let Ok(bytes) = self.output.recv_timeout(Duration::from_secs(2)) {
                     self.parser.process(&bytes);
                     self.raw.extend(bytes);
                 }
@@ -434,6 +436,7 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_comes_back() {
     let mut command = CommandBuilder::new("sh");
     command.args(["-i"]);
     command.env("PS1", "ready> ");
+    command.env("HISTFILE", "");
     command.env("TERM", "xterm-256color");
     command.env_remove("ENV");
     let child = pair.slave.spawn_command(command).unwrap();

@@ -228,6 +228,9 @@ fn unknown_fields(given: &Value, kept: &Value) -> Vec<String> {
         match (given, kept) {
             (Value::Object(given), Value::Object(kept)) => {
                 for (key, value) in given {
+                    if found.len() >= MAX_UNKNOWN {
+                        break;
+                    }
                     let path = if path.is_empty() {
                         key.clone()
                     } else {

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 
-use super::files::write_private_file;
+use super::files::{make_private_folder, write_private_file};
 use super::volumes::claim_folder;
 
 /// Bytes of the list that are read.
@@ -37,6 +37,7 @@ pub fn record(state_dir: &Path) -> std::io::Result<()> {
         }
     }
     let lines: String = paths.into_iter().collect();
+    make_private_folder(&state_dir.join("node"))?;
     write_private_file(&list(state_dir), lines.as_bytes())
 }
 
@@ -102,7 +103,11 @@ fn recorded(state_dir: &Path) -> Vec<PathBuf> {
         parts.all(|part| matches!(part, Component::Normal(_)))
     };
     let text = String::from_utf8_lossy(&bytes);
-    text.lines().map(PathBuf::from).filter(plain).collect()
+    // A line without its end may be a part of a path.
+    let whole = text
+        .split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n'));
+    whole.map(PathBuf::from).filter(plain).collect()
 }
 
 fn folders(path: &Path) -> impl Iterator<Item = PathBuf> {

@@ -63,6 +63,7 @@ use self::sweep::{ChildRecord, Records};
 use super::bus::BusConnector;
 
 pub use self::refuse::VOLUME_KINDS;
+pub use self::returning::PATIENCE;
 pub use self::slot::BackOff;
 pub use self::volumes::SERVICE_ACCOUNT_PATH;
 
@@ -99,6 +100,8 @@ pub struct NodeConfig {
     /// The CA certificate of that listener, PEM.
     pub ca: String,
     pub back_off: BackOff,
+    /// How long pods that run once wait for those that served before the node started, see [`PATIENCE`].
+    pub patience: Duration,
 }
 
 impl NodeConfig {
@@ -267,7 +270,7 @@ impl Node {
             logs: config.logs,
             addresses: config.addresses.clone(),
             recorder,
-            returning: Returning::new(),
+            returning: Returning::new(config.patience),
             records,
             program: config.program,
             api_address: config.api_address,

@@ -12,11 +12,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// How long pods that run once wait for those that served.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Who is waited for.
 pub(super) struct Returning {
     state: watch::Sender<State>,
+    patience: Duration,
 }
 
 enum State {
@@ -28,9 +29,10 @@ enum State {
 }
 
 impl Returning {
-    pub fn new() -> Returning {
+    pub fn new(patience: Duration) -> Returning {
         Returning {
             state: watch::Sender::new(State::Unknown),
+            patience,
         }
     }
 
@@ -47,7 +49,7 @@ impl Returning {
             *state = if uids.is_empty() {
                 State::Over
             } else {
-                State::Waiting(uids, Instant::now() + PATIENCE)
+                State::Waiting(uids, Instant::now() + self.patience)
             };
             true
         });

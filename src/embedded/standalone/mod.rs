@@ -119,6 +119,7 @@ impl Standalone {
             api_address: config.api_address,
             ca: config.ca,
             back_off: BackOff::default(),
+            patience: crate::embedded::node::PATIENCE,
             state_dir,
         };
         let node = Node::start(node).await?;

@@ -65,7 +65,9 @@ fn octal(spec: &Spec, verb: char, negative: bool, digits: String) -> String {
 /// `U+0041`, with `#` the character as well.
 fn code_point(spec: &Spec, value: i64) -> String {
     let least = spec.precision.unwrap_or(4).max(4);
-    let mut text = format!("U+{value:0least$X}");
+    let digits = format!("{value:X}");
+    let zeros = "0".repeat(least.saturating_sub(digits.len()));
+    let mut text = format!("U+{zeros}{digits}");
     let shown = u32::try_from(value).ok().and_then(char::from_u32);
     if let Some(c) = shown.filter(|c| spec.sharp && is_printable(*c)) {
         text.push_str(&format!(" '{c}'"));
@@ -124,7 +126,7 @@ pub(super) fn print_float(out: &mut Vec<u8>, spec: &Spec, verb: char, value: f64
         ('v' | 'g' | 'G', None) => format_general(size),
         ('v' | 'g' | 'G', Some(precision)) => general(size, precision.max(1)),
         ('e' | 'E', precision) => scientific(size, precision.unwrap_or(6)),
-        ('f' | 'F', precision) => format!("{size:.*}", precision.unwrap_or(6)),
+        ('f' | 'F', precision) => fixed(size, precision.unwrap_or(6)),
         ('b', _) => powers::binary(size),
         ('x' | 'X', precision) => powers::hexadecimal(size, precision),
         _ => return false,
@@ -203,10 +205,29 @@ fn not_finite(out: &mut Vec<u8>, spec: &Spec, value: f64) {
     );
 }
 
+/// Decimals after which every number has nothing but zeros; the formatting of numbers takes no more than 65,535.
+const EXACT: usize = 1100;
+
+fn fixed(value: f64, decimals: usize) -> String {
+    let exact = decimals.min(EXACT);
+    format!("{value:.exact$}") + &more_zeros(value, decimals)
+}
+
+/// Those beyond the exact ones.
+fn more_zeros(value: f64, decimals: usize) -> String {
+    if value.is_finite() {
+        "0".repeat(decimals.saturating_sub(EXACT))
+    } else {
+        String::new()
+    }
+}
+
 fn scientific(value: f64, precision: usize) -> String {
-    let text = format!("{value:.precision$e}");
+    let exact = precision.min(EXACT);
+    let text = format!("{value:.exact$e}");
     match text.split_once('e') {
         Some((mantissa, exponent)) => {
+            let mantissa = mantissa.to_owned() + &more_zeros(value, precision);
             let (sign, digits) = match exponent.strip_prefix('-') {
                 Some(digits) => ('-', digits),
                 None => ('+', exponent),
@@ -245,6 +266,6 @@ fn general(value: f64, precision: usize) -> String {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{mantissa}e{sign}{:02}", exponent.abs());
     }
-    let decimals = usize::try_from(precision - point).unwrap_or(0);
+    let decimals = usize::try_from(precision - point).unwrap_or(0).min(EXACT);
     trim(&format!("{value:.decimals$}"))
 }

@@ -50,7 +50,10 @@ pub(super) fn hexadecimal(value: f64, precision: Option<usize>) -> String {
     let fraction = match precision {
         None => fraction.trim_end_matches('0').to_owned(),
         Some(digits) if digits <= fraction.len() => fraction[..digits].to_owned(),
-        Some(digits) => format!("{fraction:0<digits$}"),
+        Some(digits) => {
+            let zeros = digits.saturating_sub(fraction.len());
+            fraction + &"0".repeat(zeros)
+        }
     };
     let point = if fraction.is_empty() { "" } else { "." };
     format!("0x{first}{point}{fraction}p{}", signed(exponent))

@@ -44,7 +44,7 @@ impl<S: Surface> Screen<'_, S> {
         self.events = None;
         self.surface.lend();
         let edited = self.wait_for_editor(&words, &path, line).await?;
-        self.signals.forget_keys();
+        self.signals.forget_keys().await;
         if let Edited::Ended(end) = edited {
             return Ok(Some(end));
         }
@@ -135,6 +135,9 @@ impl<S: Surface> Screen<'_, S> {
 
     pub(super) fn save(&mut self, file: &str, text: &str) -> Result<(), ScreenError> {
         if let Err(error) = self.driver.write_copy(file, text) {
+            if let Err(error) = self.driver.keep_unsaved(file, text) {
+                tracing::warn!(%error, "what was typed is in the editor alone");
+            }
             self.open_here(file, Some(text.to_owned()), None);
             self.app.flash = Some(error.to_string());
             return Ok(());

@@ -58,7 +58,8 @@ fn compile(context: &mut Context, pattern: &str) -> Result<Regex, String> {
 
 fn submatches(regex: &Regex, text: &str, limit: usize) -> Result<Vec<Submatches>, String> {
     let found = regex.find_submatches(text.as_bytes(), limit);
-    found.map_err(|error| error.to_string())
+    // It compiled without its groups: only a limit of this program can refuse it now.
+    found.map_err(|error| format!("eventlab: {error}"))
 }
 
 /// How many matches a count asks for; negative asks for all.
