@@ -44,11 +44,11 @@ fn a_disk_that_fills_up_is_named_and_nothing_that_was_written_is_lost() {
     let databases = std::fs::metadata(session.join("cluster.db")).unwrap().len();
     let evidence = session.join("evidence.jsonl");
     // Far longer than any other file, so that it is the one that may not grow.
-    let text = std::fs::read_to_string(&evidence).unwrap();
-    let note = text.lines().find(|line| line.contains("\"fact\"")).unwrap();
+    let whole = std::fs::read_to_string(&evidence).unwrap();
+    let note = whole.lines().find(|line| line.contains("\"fact\"")).unwrap();
     let note = format!("{note}\n");
     let times = usize::try_from(databases).unwrap() * 8 / note.len();
-    std::fs::write(&evidence, format!("{text}{}", note.repeat(times))).unwrap();
+    std::fs::write(&evidence, format!("{whole}{}", note.repeat(times))).unwrap();
     let before = journal(state.path());
     assert!(before.len() > 10);
     let size = std::fs::metadata(&evidence).unwrap().len();
