@@ -45,7 +45,10 @@ fn a_disk_that_fills_up_is_named_and_nothing_that_was_written_is_lost() {
     let evidence = session.join("evidence.jsonl");
     // Far longer than any other file, so that it is the one that may not grow.
     let whole = std::fs::read_to_string(&evidence).unwrap();
-    let note = whole.lines().find(|line| line.contains("\"fact\"")).unwrap();
+    let note = whole
+        .lines()
+        .find(|line| line.contains("\"fact\""))
+        .unwrap();
     let note = format!("{note}\n");
     let times = usize::try_from(databases).unwrap() * 8 / note.len();
     std::fs::write(&evidence, format!("{whole}{}", note.repeat(times))).unwrap();

@@ -367,3 +367,25 @@ fn amount(value: &mut Value) -> bool {
         .as_str()
         .is_none_or(|text| validation::quantity(text).is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes after is one too many to name, wherever it stands.
+    #[test]
+    fn only_so_many_unknown_fields_are_named() {
+        let many: Value = (0..100_000)
+            .map(|number| (format!("field{number}"), Value::from(1)))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let flat = unknown_fields(&many, &serde_json::json!({}));
+        assert_eq!(flat.len(), MAX_UNKNOWN);
+        let deep = serde_json::json!({"a": many, "b": many});
+        let kept = serde_json::json!({"a": {}, "b": {}});
+        assert_eq!(unknown_fields(&deep, &kept).len(), MAX_UNKNOWN);
+        let few = serde_json::json!({"a": 1, "b": {"c": 2}, "d": null});
+        let kept = serde_json::json!({"b": {}, "d": null});
+        assert_eq!(unknown_fields(&few, &kept), ["a", "b.c"]);
+    }
+}

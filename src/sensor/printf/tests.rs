@@ -155,6 +155,45 @@ fn long_results_are_refused() {
     assert_eq!(show("%9999999999d", &[int(1)]), "%!(NOVERB)%!(EXTRA int=1)");
 }
 
+/// Rust's own formatting knows no number of digits above 65,535.
+#[test]
+fn any_number_of_digits_is_printed() {
+    for digits in [65_535, 65_536, 100_000, 1_000_000] {
+        for (verb, least) in [
+            ("f", digits),
+            ("F", digits),
+            ("e", digits),
+            ("E", digits),
+            ("g", 1),
+            ("#g", digits),
+            ("v", 1),
+            ("#v", digits),
+            ("x", digits),
+            ("X", digits),
+        ] {
+            let (flag, verb) = verb.split_at(verb.len() - 1);
+            for value in [1.5, 0.0, 1e300, 5e-324, f64::INFINITY, f64::NAN] {
+                let format = format!("%{flag}.{digits}{verb}");
+                let shown = print(format.as_bytes(), &[Argument::Float(value)], 1 << 21).unwrap();
+                let least = if value.is_finite() { least } else { 3 };
+                assert!(shown.len() >= least, "{format} {value}: {}", shown.len());
+            }
+        }
+        for verb in ["d", "x", "o", "b", "U"] {
+            let format = format!("%.{digits}{verb}");
+            let shown = print(format.as_bytes(), &[int(-7)], 1 << 21).unwrap();
+            assert!(shown.len() > digits, "{format}: {}", shown.len());
+            let format = format!("%{digits}{verb}");
+            let shown = print(format.as_bytes(), &[int(7)], 1 << 21).unwrap();
+            assert_eq!(shown.len(), digits, "{format}");
+        }
+    }
+    assert_eq!(
+        show("%.3f %.3e", &[Argument::Float(2.5), Argument::Float(2.5)]),
+        "2.500 2.500e+00"
+    );
+}
+
 proptest! {
     #[test]
     fn no_format_panics(format in any::<Vec<u8>>(), n in any::<i64>(), f in any::<f64>(), s in any::<Vec<u8>>()) {
