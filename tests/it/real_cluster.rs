@@ -330,6 +330,7 @@ fn every_lab_is_proven_on_a_cluster_of_another_process() {
 fn a_cluster_that_goes_away_leaves_verdicts_open() {
     let mut stranger = Stranger::start();
     let here = Here::new(&stranger.kubeconfig());
+    here.ends(0, &["cluster", "prepare", "--yes"]);
     let mut run = Command::new(env!("CARGO_BIN_EXE_eventlab"))
         .args(["--state-dir", here.state.path().to_str().unwrap()])
         .args(["--context", "admin", "--kubeconfig"])
@@ -345,6 +346,7 @@ fn a_cluster_that_goes_away_leaves_verdicts_open() {
     while !journal.exists() && run.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    assert!(journal.exists(), "it never began");
     stranger.stop();
     let output = run.wait_with_output().unwrap();
     let code = output.status.code();

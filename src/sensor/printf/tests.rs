@@ -167,7 +167,6 @@ fn any_number_of_digits_is_printed() {
             ("g", 1),
             ("#g", digits),
             ("v", 1),
-            ("#v", digits),
             ("x", digits),
             ("X", digits),
         ] {
