@@ -194,7 +194,7 @@ pub fn replay(
         .ok_or_else(|| {
             format!("no dependency of the Sensor listens to event {event}: nothing would reach it")
         })?;
-    let intake = intake(sources, event);
+    let intake = intake(sources, event)?;
     recorded
         .iter()
         .map(|one| {
@@ -222,13 +222,21 @@ pub fn replay(
         .collect()
 }
 
-fn intake(sources: &[Manifest], event: &str) -> Intake {
-    sources
+/// What the EventSources make of an event; one that does not serve it takes nothing in.
+fn intake(sources: &[Manifest], event: &str) -> Result<Intake, String> {
+    let sources = sources
         .iter()
         .map(|manifest| &manifest.object)
-        .filter(|object| object["kind"] == "EventSource")
-        .find_map(|object| eventsource::intake(object, event).ok().flatten())
-        .unwrap_or_default()
+        .filter(|object| object["kind"] == "EventSource");
+    for object in sources {
+        let found = eventsource::intake(object, event).map_err(|why| {
+            format!("what the EventSource does with event {event} is not judged here: {why}")
+        })?;
+        if let Some(intake) = found {
+            return Ok(intake);
+        }
+    }
+    Ok(Intake::default())
 }
 
 /// Why a walk is not judged to its end; a certain rejection before that counts.
@@ -338,6 +346,45 @@ mod tests {
             .iter()
             .map(Replayed::line)
             .collect()
+    }
+
+    /// What has no answer here is no pass: neither a filter of the EventSource nor a trigger's source.
+    #[test]
+    fn what_is_not_judged_is_not_shown_as_a_pass() {
+        let catalog = Catalog::bundled().unwrap();
+        let read = |file: &str| Manifest::read(file, catalog.manifest(file).unwrap()).unwrap();
+        let (sensor, sources) = (
+            read("filter-path/sensor.yaml"),
+            read("base/eventsource.yaml"),
+        );
+        let probes = [recorded("nested", NESTED, Judged::Passed)];
+        let judged = |sensor: &[Manifest], sources: &[Manifest]| {
+            replay(
+                sensor,
+                sources,
+                "filter-path",
+                &probes,
+                Timestamp::UNIX_EPOCH,
+            )
+        };
+        assert!(judged(&sensor, &sources).is_ok());
+        let mut unread = sensor.clone();
+        unread[0].object["spec"]["triggers"][0]["template"]["k8s"]["source"] = serde_json::json!({"git": {"url": "https://git.example/x", "filePath": "w.yaml", "cloneDirectory": "/git"}});
+        let mut unknown = sources.clone();
+        for source in &mut unknown {
+            if source.object["kind"] == "EventSource" {
+                source.object["spec"]["webhook"]["filter-path"]["filter"] =
+                    serde_json::json!({"expression": "let a = 1; a == 1"});
+            }
+        }
+        for (sensor, sources) in [(&unread, &sources), (&sensor, &unknown)] {
+            let said = judged(sensor, sources)
+                .map(|all| all.iter().map(Replayed::line).collect::<Vec<_>>());
+            assert!(
+                matches!(&said, Err(why) if why.contains("not judged here")),
+                "{said:?}"
+            );
+        }
     }
 
     /// Each outcome of before against each of now: alike is the same, anything else flips.

@@ -269,6 +269,22 @@ fn a_ledger_that_is_gone_is_said_and_what_was_proven_over_it_is_proven_again() {
     }
 }
 
+/// What was cut off in the list of databases names none that ever was.
+#[test]
+fn a_list_of_databases_that_was_cut_makes_none_of_them_lost() {
+    let state = tempfile::tempdir().unwrap();
+    first_order(state.path());
+    let list = state.path().join("embedded/node/databases");
+    let whole = std::fs::read(&list).unwrap();
+    assert!(whole.ends_with(b"ledger.db\n"), "{whole:?}");
+    for length in [whole.len() - 1, whole.len() - 5, whole.len() / 2, 1, 0] {
+        std::fs::write(&list, &whole[..length]).unwrap();
+        let check = eventlab(state.path(), &["check"]);
+        assert!(check.status.success(), "{}", text(&check));
+        assert!(!text(&check).contains("lost"), "{}", text(&check));
+    }
+}
+
 /// A start that knows of no session makes the lost store anew: the session hears of it all the same.
 #[test]
 fn a_loss_is_told_to_the_session_whoever_started_the_cluster_since() {

@@ -208,16 +208,43 @@ impl Session {
         }
     }
 
+    /// What an ended program has left to read. While somebody else has the terminal open there is no end of it: then until
+    /// it is given back and quiet.
+    fn take_rest(&mut self, end: Instant) {
+        loop {
+            match self.output.recv_timeout(Duration::from_millis(100)) {
+                Ok(bytes) => {
+                    self.parser.process(&bytes);
+                    self.raw.extend(bytes);
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let screen = self.parser.screen();
+                    let is_back = !screen.alternate_screen() && !screen.hide_cursor();
+                    if is_back || Instant::now() > end {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the program has said this, wherever on the screen it went.
+    pub fn wait_said(&mut self, text: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !String::from_utf8_lossy(&self.raw).contains(text) {
+            assert!(Instant::now() < end, "it never said {text:?}");
+            self.take(Duration::from_millis(50));
+        }
+    }
+
     /// The exit code, once the program has given the terminal back.
     pub fn ended(&mut self) -> u32 {
         let end = Instant::now() + PATIENCE;
         loop {
             self.take(Duration::from_millis(20));
             if let Some(status) = self.child.try_wait().unwrap() {
-                while let Ok(bytes) = self.output.recv_timeout(Duration::from_secs(2)) {
-                    self.parser.process(&bytes);
-                    self.raw.extend(bytes);
-                }
+                self.take_rest(end);
                 assert!(
                     !self.parser.screen().alternate_screen(),
                     "the alternate screen is still on"
@@ -590,6 +617,31 @@ fn the_linear_mode_needs_no_terminal() {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");
     }
     assert!(!text.contains('\x1b'), "no escape: {text}");
+}
+
+/// A program may type without end: the work goes on all the same.
+#[test]
+fn endless_input_does_not_keep_the_work_from_going_on() {
+    use std::io::BufRead as _;
+    let state = tempfile::tempdir().unwrap();
+    let mut child = super::program::command(state.path(), &["--accessible"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // Until the program is gone.
+    let typing = std::thread::spawn(move || while input.write_all(&[b'\n'; 4096]).is_ok() {});
+    let output = std::io::BufReader::new(child.stdout.take().unwrap());
+    let passed = output
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line == "passed");
+    assert!(passed, "its first stage never passed");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    typing.join().unwrap();
 }
 
 /// Told to end, each way of showing the lab ends with the code that says so.

@@ -3,6 +3,7 @@
 use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
+use super::go_json;
 use super::status::Failure;
 
 mod strategic;
@@ -58,7 +59,7 @@ pub fn merge(mut object: Value, patch: &Value) -> Result<Value, Failure> {
     if !patch.is_object() {
         return Err(Failure::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            go_type(patch)
+            go_json::word(patch)
         )));
     }
     json_patch::merge(&mut object, patch);
@@ -73,7 +74,7 @@ pub fn json(mut object: Value, patch: &Value) -> Result<Value, Failure> {
     let Some(list) = patch.as_array() else {
         return Err(Failure::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-            go_type(patch)
+            go_json::word(patch)
         )));
     };
     if list.len() > MAX_OPERATIONS {
@@ -155,15 +156,4 @@ fn replace_missing(object: &mut Value, operation: PatchOperation) -> Result<(), 
         .ok_or_else(Failure::rejected)?;
     parent.insert(key.replace("~1", "/").replace("~0", "~"), replace.value);
     Ok(())
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
