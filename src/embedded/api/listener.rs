@@ -189,7 +189,6 @@ impl Listener {
             if let Some(place) = places.take() {
                 let service = service.clone();
                 connections.spawn(async move {
-                    let place = place.await;
                     tokio::select! {
                         () = place.given_way() => {}
                         () = connection.serve(seated(service, place.clone())) => {}

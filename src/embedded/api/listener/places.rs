@@ -29,14 +29,34 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct Idle {
     next: u64,
-    ends: BTreeMap<u64, CancellationToken>,
+    holds: BTreeMap<u64, Arc<Hold>>,
+}
+
+/// What a connection holds, until another takes it.
+#[derive(Debug)]
+struct Hold {
+    end: CancellationToken,
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Idle {
-    fn enter(&mut self, end: &CancellationToken) -> u64 {
+    fn enter(&mut self, hold: &Arc<Hold>) -> u64 {
         self.next += 1;
-        self.ends.insert(self.next, end.clone());
+        self.holds.insert(self.next, Arc::clone(hold));
         self.next
+    }
+
+    /// Ends the connection that has been idle for longest, and takes what it held.
+    fn end_oldest(&mut self) -> Option<OwnedSemaphorePermit> {
+        // One that was ended a moment ago holds nothing any more.
+        while let Some((_, oldest)) = self.holds.pop_first() {
+            oldest.end.cancel();
+            let mut permit = oldest.permit.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(permit) = permit.take() {
+                return Some(permit);
+            }
+        }
+        None
     }
 }
 
@@ -49,30 +69,20 @@ impl Places {
         }
     }
 
-    /// A place that will be free, since somebody gives way if need be; `None` if nobody can.
-    pub(super) fn take(&self) -> Option<impl Future<Output = Place> + Send + use<>> {
-        let permit = Arc::clone(&self.free).try_acquire_owned().ok();
-        if permit.is_none() {
-            let (_, oldest) = self.idle().ends.pop_first()?;
-            oldest.cancel();
-        }
-        let places = self.clone();
-        Some(async move {
-            let permit = match permit {
-                Some(permit) => Some(permit),
-                // It is never closed.
-                None => Arc::clone(&places.free).acquire_owned().await.ok(),
-            };
-            let end = CancellationToken::new();
-            let number = places.idle().enter(&end);
-            let at = Mutex::new((0, Some(number)));
-            Place(Arc::new(Seat {
-                places,
-                end,
-                at,
-                _permit: permit,
-            }))
-        })
+    /// A place, though somebody may have to give way; `None` if nobody can.
+    pub(super) fn take(&self) -> Option<Place> {
+        let free = Arc::clone(&self.free).try_acquire_owned().ok();
+        let permit = free.or_else(|| self.idle().end_oldest())?;
+        let hold = Arc::new(Hold {
+            end: CancellationToken::new(),
+            permit: Mutex::new(Some(permit)),
+        });
+        let number = self.idle().enter(&hold);
+        Some(Place(Arc::new(Seat {
+            places: self.clone(),
+            hold,
+            at: Mutex::new((0, Some(number))),
+        })))
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
@@ -87,10 +97,9 @@ pub(super) struct Place(Arc<Seat>);
 #[derive(Debug)]
 struct Seat {
     places: Places,
-    end: CancellationToken,
+    hold: Arc<Hold>,
     /// Requests under way, and the number among the idle while there are none.
     at: Mutex<(usize, Option<u64>)>,
-    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Seat {
@@ -102,7 +111,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(number) = self.at().1 {
-            self.places.idle().ends.remove(&number);
+            self.places.idle().holds.remove(&number);
         }
     }
 }
@@ -110,7 +119,7 @@ impl Drop for Seat {
 impl Place {
     /// Done once the connection has to give way.
     pub(super) async fn given_way(&self) {
-        self.0.end.cancelled().await;
+        self.0.hold.end.cancelled().await;
     }
 
     /// A request begins; `None` if it asks for a stream and there are too many of them.
@@ -124,7 +133,7 @@ impl Place {
         let mut at = self.0.at();
         at.0 += 1;
         if let Some(number) = at.1.take() {
-            self.0.places.idle().ends.remove(&number);
+            self.0.places.idle().holds.remove(&number);
         }
         drop(at);
         Some(Underway {
@@ -153,7 +162,7 @@ impl Drop for Underway {
         let mut at = seat.at();
         at.0 = at.0.saturating_sub(1);
         if at.0 == 0 {
-            at.1 = Some(seat.places.idle().enter(&seat.end));
+            at.1 = Some(seat.places.idle().enter(&seat.hold));
         }
     }
 }
