@@ -54,7 +54,7 @@ pub struct StartArgs {
 #[derive(Clone, Debug, Args)]
 pub struct KubeconfigArgs {
     /// Print `export KUBECONFIG=…`
-    #[arg(long)]
+    #[arg(long, conflicts_with = "path")]
     pub export: bool,
     /// Print the path alone (the default)
     #[arg(long)]
@@ -239,7 +239,7 @@ fn kubeconfig(place: &Place, args: &KubeconfigArgs) -> Result<Exit, Failure> {
             "No cluster of this session runs now, so nothing answers there; `eventlab` or `eventlab cluster start` starts it."
         );
     }
-    if args.export && !args.path {
+    if args.export {
         print(&format!(
             "export KUBECONFIG='{}'",
             path.display().to_string().replace('\'', r"'\''")

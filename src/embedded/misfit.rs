@@ -19,7 +19,7 @@ pub fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
 }
 
 /// The decoder's error with the path of the field that it is about, where that can be found out.
-pub fn named(
+fn named(
     object: &Value,
     told: &str,
     decode: impl Fn(Value) -> Option<serde_json::Error>,

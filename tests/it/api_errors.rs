@@ -113,6 +113,30 @@ async fn every_recorded_check_is_made() {
     all_of(CHECKS).await;
 }
 
+/// Values of another type than their fields', told by the decoder, the converter or the schema.
+const TYPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-types.jsonl");
+
+#[tokio::test]
+async fn every_value_is_of_its_fields_type() {
+    all_of(TYPES).await;
+}
+
+/// Ports on the node, scales, options of writes and patches that are none.
+const VALUES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/api-values.jsonl");
+
+#[tokio::test]
+async fn what_is_given_to_services_and_scales_is_what_they_can_have() {
+    let lab = all_of(VALUES).await;
+    let given = send(&lab, "GET", "/api/v1/services", "application/json", "").await;
+    let ports = given.1["items"].as_array().unwrap().iter();
+    let ports: Vec<i64> = ports
+        .flat_map(|service| service["spec"]["ports"].as_array().unwrap())
+        .filter_map(|port| port["nodePort"].as_i64())
+        .collect();
+    let kept: std::collections::BTreeSet<&i64> = ports.iter().collect();
+    assert_eq!(kept.len(), ports.len(), "{ports:?}");
+}
+
 async fn all_of(file: &str) -> Lab {
     let lab = Lab::new().await;
     prepare(&lab).await;

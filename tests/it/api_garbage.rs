@@ -213,36 +213,6 @@ async fn refused(
     )
 }
 
-/// Whoever wrote a long object is told where it is wrong.
-#[tokio::test]
-async fn a_wrong_type_is_refused_with_its_field() {
-    let lab = Lab::new().await;
-    let pods = MAPS.replace("configmaps", "pods");
-    let deployments = "/apis/apps/v1/namespaces/lab/deployments";
-    let container =
-        |image: Value| json!([{"name": "a", "image": "x"}, {"name": "b", "image": image}]);
-    for (path, body, field) in [
-        (MAPS, json!({"data": {"a": "x", "b": 1}}), "data.b: "),
-        (
-            pods.as_str(),
-            json!({"spec": {"containers": container(json!(true))}}),
-            "spec.containers[1].image: ",
-        ),
-        (
-            deployments,
-            json!({"spec": {"template": {"spec": {"containers": container(json!(["x"]))}}}}),
-            "spec.template.spec.containers[1].image: ",
-        ),
-    ] {
-        let mut body = body;
-        body["metadata"] = json!({"name": "x"});
-        let (code, answer) = send(&lab, "POST", path, "application/json", body.to_string()).await;
-        assert_eq!(code, 400, "{answer}");
-        let message = answer["message"].as_str().unwrap();
-        assert!(message.contains(&format!(": {field}")), "{message}");
-    }
-}
-
 #[tokio::test]
 async fn too_large_too_deep_and_too_much_are_refused() {
     let lab = Lab::new().await;

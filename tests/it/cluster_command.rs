@@ -65,6 +65,11 @@ fn a_cluster_in_the_background_is_found_and_stopped() {
     assert_eq!(Path::new(path.trim()), cluster.kubeconfig());
     let export = cluster.ok(&["cluster", "kubeconfig", "--export"]);
     assert_eq!(export, format!("export KUBECONFIG='{}'\n", path.trim()));
+    let both = cluster.run(&["cluster", "kubeconfig", "--path", "--export"]);
+    assert_eq!(
+        (both.status.code(), both.stdout.as_slice()),
+        (Some(2), &b""[..])
+    );
     let read = kube::config::Kubeconfig::read_from(path.trim()).unwrap();
     let contexts: Vec<&str> = read.contexts.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(

@@ -6,7 +6,11 @@ use super::defaults;
 use super::object;
 use super::registry::Kind;
 use super::status::Failure;
-use super::store::{Interest, Place, Store};
+use super::store::{Place, Store};
+
+mod services;
+
+pub use services::keep_allocated;
 
 /// Namespaces that cannot be deleted.
 pub const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -60,10 +64,7 @@ pub fn admit_new(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), F
     defaults::apply(kind, object);
     match (kind.group, kind.plural) {
         ("", "pods") => pod(store, kind, object),
-        ("", "services") => {
-            service_address(store, object);
-            Ok(())
-        }
+        ("", "services") => services::admit(store, kind, None, object),
         _ => Ok(()),
     }
 }
@@ -95,73 +96,18 @@ fn pod(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives a Service an address of 10.96.0.0/16 that no other one has.
-fn service_address(store: &Store, object: &mut Value) {
-    let interest = Interest::new("services", None, super::selectors::Selector::default());
-    let services = store.list(&interest, None, 0).items;
-    let offered = super::registry::by_bucket("services").map_or(&[][..], |kind| kind.fields);
-    let at = offered
-        .iter()
-        .position(|field| field.label == "spec.clusterIP");
-    let taken: Vec<&str> = services
-        .iter()
-        .filter_map(|one| one.head.fields.get(at?))
-        .map(String::as_str)
-        .collect();
-    let seed = format!("{}/{}", object::namespace(object), object::name(object));
-    let Some(spec) = object::child(object, "spec") else {
-        return;
-    };
-    if spec.get("type").and_then(Value::as_str) == Some("ExternalName") {
-        return;
+/// Fills in what the server decides about a changed object.
+///
+/// # Errors
+/// 422 for what another object has already.
+pub fn admit_change(
+    store: &Store,
+    kind: &Kind,
+    old: &Value,
+    new: &mut Value,
+) -> Result<(), Failure> {
+    match (kind.group, kind.plural) {
+        ("", "services") => services::admit(store, kind, Some(old), new),
+        _ => Ok(()),
     }
-    let asked = spec
-        .get("clusterIP")
-        .and_then(Value::as_str)
-        .unwrap_or("")
-        .to_owned();
-    let address = if asked.is_empty() {
-        free_address(&seed, &taken)
-    } else {
-        asked
-    };
-    spec.insert("clusterIP".to_owned(), Value::from(address.as_str()));
-    object::default_field(spec, "clusterIPs", json!([address]));
-}
-
-/// What a Service was given, it keeps when its new spec does not speak of it.
-pub fn keep_allocated(kind: &Kind, old: &Value, new: &mut Value) {
-    if (kind.group, kind.plural) != ("", "services") {
-        return;
-    }
-    let Some(spec) = object::child(new, "spec") else {
-        return;
-    };
-    let outside = |kind: Option<&Value>| kind.and_then(Value::as_str) == Some("ExternalName");
-    if outside(spec.get("type")) || outside(old.pointer("/spec/type")) {
-        return;
-    }
-    let empty = |value: Option<&Value>| {
-        value.is_none_or(|value| value.is_null() || *value == "" || *value == json!([]))
-    };
-    for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-        if empty(spec.get(key))
-            && let Some(was) = old.pointer(&format!("/spec/{key}"))
-        {
-            spec.insert(key.to_owned(), was.clone());
-        }
-    }
-}
-
-/// Starts at a place that depends on the name, so that a rewound cluster gives the same addresses again.
-fn free_address(seed: &str, taken: &[&str]) -> String {
-    let start = seed.bytes().fold(5381_u32, |hash, byte| {
-        hash.wrapping_mul(33) ^ u32::from(byte)
-    });
-    let candidates = (0..65_000_u32).map(|step| (start.wrapping_add(step)) % 65_000 + 100);
-    let address = |number: u32| format!("10.96.{}.{}", number / 256, number % 256);
-    candidates
-        .map(address)
-        .find(|address| !taken.contains(&address.as_str()))
-        .unwrap_or_default()
 }

@@ -34,6 +34,9 @@ const MAX_CACHED: usize = 4096;
 /// Tells the time; injected so that tests can move it.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// The present uid of an object, by bucket, namespace and name, if it exists.
+pub type Present<'a> = &'a dyn Fn(&str, &str, &str) -> Option<String>;
+
 /// The credentials were there, but they are no good (401).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Unauthorized")]
@@ -95,19 +98,17 @@ impl Authenticator {
 
     /// The caller of a request. Without a bearer token it is anonymous; a wrong token is refused, never anonymous.
     ///
-    /// `service_account_uid` answers the present uid of the service account (namespace, name), if it exists.
-    ///
     /// # Errors
-    /// A token that is malformed, signed by another key, expired, for another audience, or of a service account that is
-    /// gone or was made anew since.
+    /// A token that is malformed, signed by another key, expired, for another audience, or of a service account or for a
+    /// pod that is gone or was made anew since.
     pub fn authenticate(
         &self,
         headers: &HeaderMap,
-        service_account_uid: &dyn Fn(&str, &str) -> Option<String>,
+        present: Present<'_>,
     ) -> Result<User, Unauthorized> {
         match bearer_token(headers) {
             None => Ok(anonymous()),
-            Some(token) => self.authenticate_token(&token, service_account_uid),
+            Some(token) => self.authenticate_token(&token, present),
         }
     }
 
@@ -122,7 +123,7 @@ impl Authenticator {
     pub fn authenticate_token(
         &self,
         token: &str,
-        service_account_uid: &dyn Fn(&str, &str) -> Option<String>,
+        present: Present<'_>,
     ) -> Result<User, Unauthorized> {
         let claims = self.claims(token)?;
         let now = (self.now)().as_second();
@@ -132,7 +133,7 @@ impl Authenticator {
         }
         match &claims.kubernetes {
             None => Ok(ordinary_user(&claims)),
-            Some(bound) => service_account_user(&claims, bound, service_account_uid),
+            Some(bound) => service_account_user(&claims, bound, present),
         }
     }
 
@@ -278,10 +279,16 @@ fn ordinary_user(claims: &Claims) -> User {
 fn service_account_user(
     claims: &Claims,
     bound: &Bound,
-    present_uid: &dyn Fn(&str, &str) -> Option<String>,
+    present: Present<'_>,
 ) -> Result<User, Unauthorized> {
     let account = &bound.serviceaccount;
-    let uid = present_uid(&bound.namespace, &account.name).ok_or(Unauthorized)?;
+    let uid = |bucket, name| present(bucket, &bound.namespace, name).ok_or(Unauthorized);
+    if let Some(pod) = &bound.pod
+        && uid("pods", &pod.name)? != pod.uid
+    {
+        return Err(Unauthorized);
+    }
+    let uid = uid("serviceaccounts", &account.name)?;
     if !account.uid.is_empty() && account.uid != uid {
         return Err(Unauthorized);
     }

@@ -5,13 +5,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::convert;
+use super::go_json;
+use super::go_struct::{self, Misfit, Step};
 use super::object;
 use super::protobuf;
-use super::registry::{Kind, Storage};
+use super::registry::{self, Kind, Storage};
 use super::request::content_type;
 use super::status::{Cause, Failure};
-use super::validation;
-use crate::embedded::misfit;
 
 /// Largest body, as kube-apiserver's limit for one request.
 pub const MAX_BODY: usize = 3 << 20;
@@ -43,6 +43,71 @@ pub fn parse(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Failure> {
             protobuf::decode(bytes).map_err(|error| Failure::bad_request(error.to_string()))
         }
         _ => Err(Failure::unsupported_media_type(ACCEPTED)),
+    }
+}
+
+/// What of a body is shown in a refusal (bytes).
+const EXCERPT: usize = 30;
+
+/// An object of some kind out of a body, as far as it says of which.
+///
+/// # Errors
+/// As [`parse`], in the words for an object.
+pub fn read(kind: &Kind, headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Failure> {
+    let unrecognized = |why: &str| {
+        Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({})",
+            kind.kind,
+            excerpt(bytes)
+        ))
+    };
+    if !matches!(content_type(headers).as_str(), "" | "application/json") {
+        let value = parse(headers, bytes)?;
+        return untyped(&value).map_or(Ok(value), |why| Err(unrecognized(&why)));
+    }
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+        if error.is_eof() {
+            unrecognized("unexpected end of JSON input")
+        } else {
+            unrecognized(&error.to_string())
+        }
+    })?;
+    untyped(&value).map_or(Ok(value), |why| Err(unrecognized(&why)))
+}
+
+/// Why a value cannot say of which version and kind it is.
+#[must_use]
+pub fn untyped(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Object(map) => ["apiVersion", "kind"].iter().find_map(|key| {
+            let field = map.get(*key).unwrap_or(&Value::Null);
+            go_json::text(field, key, "", "string").err()
+        }),
+        other => {
+            let word = go_json::word(other);
+            Some(format!(
+                "json: cannot unmarshal {word} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+            ))
+        }
+    }
+}
+
+/// The beginning of a body; in hexadecimal if it does not look like an object.
+fn excerpt(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let (beginning, rest) = bytes.split_at(bytes.len().min(EXCERPT));
+    let shown = if beginning.starts_with(b"{") {
+        String::from_utf8_lossy(beginning).into_owned()
+    } else {
+        beginning.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    if rest.is_empty() {
+        shown
+    } else {
+        format!("{shown} ...")
     }
 }
 
@@ -88,6 +153,9 @@ pub fn object(kind: &Kind, value: Value) -> Result<Value, Failure> {
         .and_then(Value::as_str)
         .unwrap_or("")
         .to_owned();
+    if !version.is_empty() && version != expected && !kind.custom {
+        return Err(unregistered(kind, &version, kind.kind));
+    }
     if !version.is_empty() && version != expected {
         return Err(Failure::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({expected})"
@@ -101,11 +169,20 @@ pub fn object(kind: &Kind, value: Value) -> Result<Value, Failure> {
     if !found.is_empty() && found != kind.kind {
         return Err(wrong_kind(kind, &found, &Value::Object(map)));
     }
-    if let Some(why) = map.get("metadata").and_then(no_metadata) {
-        let (name, version) = (kind.kind, kind.version);
-        return Err(Failure::bad_request(format!(
-            "{name} in version {version:?} cannot be handled as a {name}: json: cannot unmarshal {why} into Go struct field {name}.metadata of type v1.ObjectMeta"
-        )));
+    if let Some(other) = map
+        .get("metadata")
+        .filter(|it| !it.is_object() && !it.is_null())
+    {
+        return Err(no_metadata(kind, other));
+    }
+    if let Some(other) = map.get("metadata").and_then(|it| it.get("namespace")) {
+        // The request says it as well, so nobody reads it later.
+        let path = if kind.custom {
+            "namespace"
+        } else {
+            "metadata.namespace"
+        };
+        go_json::text(other, path, "ObjectMeta", "string").map_err(|why| unhandled(kind, &why))?;
     }
     let mut ordered = serde_json::Map::new();
     ordered.insert("apiVersion".to_owned(), Value::from(expected));
@@ -116,15 +193,24 @@ pub fn object(kind: &Kind, value: Value) -> Result<Value, Failure> {
     Ok(Value::Object(ordered))
 }
 
-/// What stands where `metadata` should, in Go's word for it.
-fn no_metadata(value: &Value) -> Option<&'static str> {
-    match value {
-        Value::Null | Value::Object(_) => None,
-        Value::Bool(_) => Some("bool"),
-        Value::Number(_) => Some("number"),
-        Value::String(_) => Some("string"),
-        Value::Array(_) => Some("array"),
-    }
+/// Something else stands where `metadata` should.
+fn no_metadata(kind: &Kind, found: &Value) -> Failure {
+    const WANTED: &str = "v1.ObjectMeta";
+    let why = if kind.custom {
+        let found = go_json::word(found);
+        format!("json: cannot unmarshal {found} into Go value of type {WANTED}")
+    } else {
+        go_json::mismatch(found, "metadata", kind.kind, WANTED)
+    };
+    unhandled(kind, &why)
+}
+
+/// 400: the object is none of its kind.
+pub fn unhandled(kind: &Kind, why: &str) -> Failure {
+    let (name, version) = (kind.kind, kind.version);
+    Failure::bad_request(format!(
+        "{name} in version {version:?} cannot be handled as a {name}: {why}"
+    ))
 }
 
 fn wrong_kind(kind: &Kind, found: &str, value: &Value) -> Failure {
@@ -136,9 +222,27 @@ fn wrong_kind(kind: &Kind, found: &str, value: &Value) -> Failure {
         );
         return Failure::invalid_as(kind.group, found, object::name(value), vec![cause]);
     }
+    if registry::by_kind(kind.group, found).is_some() {
+        let (name, version) = (kind.kind, kind.version);
+        let inside = kind
+            .group
+            .split('.')
+            .next()
+            .filter(|group| !group.is_empty());
+        let inside = inside.unwrap_or("core");
+        return Failure::bad_request(format!(
+            "{found} in version {version:?} cannot be handled as a {name}: converting ({version}.{found}) to ({inside}.{name}): unknown conversion"
+        ));
+    }
+    unregistered(kind, &kind.api_version(), found)
+}
+
+/// Nothing has this kind in this version.
+fn unregistered(kind: &Kind, api_version: &str, found: &str) -> Failure {
+    let version = api_version.rsplit('/').next().unwrap_or("");
     Failure::bad_request(format!(
-        "{found} in version {:?} cannot be handled as a {}: no kind {found:?} is registered for this URL",
-        kind.version, kind.kind
+        "{found} in version {version:?} cannot be handled as a {}: no kind {found:?} is registered for version {api_version:?} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+        kind.kind
     ))
 }
 
@@ -153,23 +257,14 @@ pub struct Typed {
 /// Passes an object through its type: unknown fields fall out, wrong types are an error.
 ///
 /// # Errors
-/// What is wrong, in serde's words.
-pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
-    if object::deeper_than(&value, MAX_DEPTH) {
-        return Err(format!(
+/// What is wrong, in Go's words.
+pub fn normalize(kind: &'static Kind, given: Value) -> Result<Typed, Misfit> {
+    if object::deeper_than(&given, MAX_DEPTH) {
+        return Err(Misfit::told(format!(
             "the object is nested deeper than {MAX_DEPTH} levels"
-        ));
+        )));
     }
-    let (given, wrong) = quantities(without_null_texts(value));
-    if wrong && !kind.custom {
-        return Err(NO_QUANTITY.to_owned());
-    }
-    let value = match kind.decode {
-        Some(decode) => decode(given.clone()).map_err(|error| {
-            misfit::named(&given, &error.to_string(), |value| decode(value).err())
-        })?,
-        None => custom(kind, given.clone())?,
-    };
+    let value = typed(kind, &given)?;
     let unknown = unknown_fields(&given, &value);
     let value = without_made_selector(kind, value, &given);
     let value = match kind.storage {
@@ -183,6 +278,17 @@ pub fn normalize(kind: &'static Kind, value: Value) -> Result<Typed, String> {
     Ok(Typed { value, unknown })
 }
 
+/// What the type has of a value.
+///
+/// # Errors
+/// Something in it does not fit.
+pub fn typed(kind: &Kind, given: &Value) -> Result<Value, Misfit> {
+    match kind.decode {
+        Some(decode) => decode(given),
+        None => custom(kind, given.clone()),
+    }
+}
+
 /// The typed struct of a workload makes an empty selector where there was none; the two are refused in different words.
 fn without_made_selector(kind: &Kind, mut value: Value, given: &Value) -> Value {
     let named = given
@@ -193,26 +299,6 @@ fn without_made_selector(kind: &Kind, mut value: Value, given: &Value) -> Value 
         && let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut)
     {
         spec.shift_remove("selector");
-    }
-    value
-}
-
-/// A `null` in a map of texts is an empty text, as Go's decoder has it.
-fn without_null_texts(mut value: Value) -> Value {
-    const MAPS: [&str; 5] = [
-        "/metadata/labels",
-        "/metadata/annotations",
-        "/data",
-        "/stringData",
-        "/binaryData",
-    ];
-    for pointer in MAPS {
-        let map = value.pointer_mut(pointer).and_then(Value::as_object_mut);
-        for text in map.into_iter().flat_map(serde_json::Map::values_mut) {
-            if text.is_null() {
-                *text = Value::from("");
-            }
-        }
     }
     value
 }
@@ -260,15 +346,19 @@ fn unknown_fields(given: &Value, kept: &Value) -> Vec<String> {
 }
 
 /// Custom kinds: `metadata` is typed, the fields of the definition are kept as they are, others fall out.
-fn custom(kind: &Kind, value: Value) -> Result<Value, String> {
+fn custom(kind: &Kind, value: Value) -> Result<Value, Misfit> {
     let Value::Object(mut map) = value else {
-        return Err("not an object".to_owned());
+        return Err(Misfit::told("not an object"));
     };
     let metadata = map.get_mut("metadata").map(Value::take).unwrap_or_default();
-    let metadata: Option<ObjectMeta> =
-        serde_json::from_value(metadata).map_err(|error| format!("metadata: {error}"))?;
+    let metadata: ObjectMeta = go_struct::decode(&metadata).map_err(|mut misfit| {
+        if let Some(place) = &mut misfit.place {
+            place.path.insert(0, Step::Field("metadata".to_owned()));
+        }
+        misfit
+    })?;
     let metadata =
-        serde_json::to_value(metadata.unwrap_or_default()).map_err(|error| error.to_string())?;
+        serde_json::to_value(metadata).map_err(|error| Misfit::told(error.to_string()))?;
     map.insert("metadata".to_owned(), metadata);
     map.retain(|key, _| {
         matches!(key.as_str(), "apiVersion" | "kind" | "metadata")
@@ -328,44 +418,6 @@ fn without_empty_metadata(mut value: Value) -> Value {
         }
     }
     value
-}
-
-const NO_QUANTITY: &str =
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-
-/// Quantities may be written as numbers; the typed structs take only strings. Answers also whether one is no quantity.
-fn quantities(mut value: Value) -> (Value, bool) {
-    let mut wrong = false;
-    let mut pending: Vec<&mut Value> = vec![&mut value];
-    while let Some(value) = pending.pop() {
-        match value {
-            Value::Array(items) => pending.extend(items.iter_mut()),
-            Value::Object(map) => {
-                for (key, value) in map.iter_mut() {
-                    match (key.as_str(), &mut *value) {
-                        (
-                            "limits" | "requests" | "capacity" | "allocatable" | "hard" | "used",
-                            Value::Object(amounts),
-                        ) => amounts.values_mut().for_each(|one| wrong |= !amount(one)),
-                        ("sizeLimit" | "divisor", one) => wrong |= !amount(one),
-                        (_, other) => pending.push(other),
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    (value, wrong)
-}
-
-/// Writes an amount as text; false if it is none.
-fn amount(value: &mut Value) -> bool {
-    if let Value::Number(number) = value {
-        *value = Value::from(number.to_string());
-    }
-    value
-        .as_str()
-        .is_none_or(|text| validation::quantity(text).is_some())
 }
 
 #[cfg(test)]

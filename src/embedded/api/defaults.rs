@@ -113,6 +113,14 @@ fn service(object: &mut Value) {
         default_field(spec, "ipFamilies", json!(["IPv4"]));
         default_field(spec, "ipFamilyPolicy", "SingleStack");
     }
+    let kind = spec.get("type").and_then(Value::as_str).unwrap_or("");
+    let balanced = kind == "LoadBalancer";
+    if balanced || kind == "NodePort" {
+        default_field(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if balanced {
+        default_field(spec, "allocateLoadBalancerNodePorts", true);
+    }
     if let Some(status) = child(object, "status") {
         default_field(status, "loadBalancer", json!({}));
     }

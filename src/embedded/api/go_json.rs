@@ -21,7 +21,9 @@ pub fn mismatch(value: &Value, path: &str, owner: &str, wanted: &str) -> String 
     said(word(value), path, owner, wanted)
 }
 
-fn said(found: &str, path: &str, owner: &str, wanted: &str) -> String {
+/// What is told of something that is not what its field takes.
+#[must_use]
+pub fn said(found: &str, path: &str, owner: &str, wanted: &str) -> String {
     format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
 }
 

@@ -1,5 +1,6 @@
 //! What each verb does, after the caller was authenticated and authorized.
 
+mod apply;
 pub mod create;
 mod delete;
 mod fields;
@@ -49,6 +50,10 @@ pub struct Call {
 
 /// Longest name of a field manager (bytes).
 const MAX_MANAGER: usize = 128;
+
+/// What is told to those who still ask for `v1` Endpoints.
+const OLD_ENDPOINTS: &str =
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 
 /// The result of every handler.
 pub type Answer = Result<Response, Failure>;
@@ -113,7 +118,6 @@ impl Call {
     /// 422 for a value other than `All`.
     pub fn dry_run(&self) -> Result<bool, Failure> {
         let given: Vec<&str> = self.query.all("dryRun").collect();
-        let given: Vec<&str> = given.into_iter().filter(|one| !one.is_empty()).collect();
         if given.iter().all(|one| *one == "All") {
             return Ok(!given.is_empty());
         }
@@ -162,6 +166,7 @@ impl Call {
                 let shown: String = manager
                     .chars()
                     .map(|c| match c {
+                        '\n' | '\r' | '\t' => c.escape_default().to_string(),
                         c if c.is_control() => format!("\\x{:02x}", u32::from(c)),
                         c => c.to_string(),
                     })
@@ -206,7 +211,7 @@ impl Call {
     /// # Errors
     /// 400, 415 or 422.
     pub fn object(&self) -> Result<Value, Failure> {
-        body::object(self.kind, body::parse(&self.headers, &self.body)?)
+        body::object(self.kind, body::read(self.kind, &self.headers, &self.body)?)
     }
 
     /// Notes a warning for the answer.
@@ -277,7 +282,9 @@ pub fn write_failure(kind: &Kind, name: &str, error: WriteError) -> Failure {
 /// # Errors
 /// The Status to answer.
 pub async fn handle(call: Call) -> Answer {
-    call.check_manager()?;
+    if matches!(call.attributes.verb.as_str(), "create" | "update" | "patch") {
+        call.check_manager()?;
+    }
     let response = if call.attributes.subresource.is_empty() {
         main_url(&call)
     } else {
@@ -290,6 +297,9 @@ fn main_url(call: &Call) -> Answer {
     urls::check(call)?;
     if call.kind.storage == Storage::Virtual {
         return virtual_kinds::handle(call);
+    }
+    if (call.kind.group, call.kind.plural) == ("", "endpoints") {
+        call.add_warning(OLD_ENDPOINTS.to_owned());
     }
     match call.attributes.verb.as_str() {
         "get" => read::get(call),

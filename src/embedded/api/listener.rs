@@ -25,10 +25,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::{Service, ServiceExt as _, service_fn};
 
+use self::places::{Answer, Place, Places};
 use super::private_file;
 use super::status::Failure;
 use super::streams::Stop;
 use super::tls::{ServingIdentity, TlsError};
+
+mod places;
 
 const PORT_FILE: &str = "api-port";
 /// Connections beyond the limit that are answered at once; further ones are closed.
@@ -37,7 +40,7 @@ const REFUSALS: usize = 64;
 /// How much a listener grants its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Requests on further connections are answered with 429.
+    /// For further ones those give way that no request is under way on; if there are none, they are answered with 429.
     pub connections: usize,
     /// For the TLS handshake.
     pub handshake: Duration,
@@ -167,7 +170,7 @@ impl Listener {
         S::Future: Send,
         S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let places = Arc::new(Semaphore::new(self.limits.connections));
+        let places = Places::new(self.limits.connections);
         let refusals = Arc::new(Semaphore::new(REFUSALS));
         let mut connections = JoinSet::new();
         loop {
@@ -183,11 +186,13 @@ impl Listener {
                 limits: self.limits,
                 stop: stop.clone(),
             };
-            if let Ok(place) = places.clone().try_acquire_owned() {
+            if let Some(place) = places.take() {
                 let service = service.clone();
                 connections.spawn(async move {
-                    connection.serve(service).await;
-                    drop(place);
+                    tokio::select! {
+                        () = place.given_way() => {}
+                        () = connection.serve(seated(service, place.clone())) => {}
+                    }
                 });
             } else if let Ok(place) = refusals.clone().try_acquire_owned() {
                 connections.spawn(async move {
@@ -250,12 +255,43 @@ async fn accept(socket: &TcpListener) -> Option<TcpStream> {
 
 /// What clients are told while too many are connected: they try again by themselves.
 async fn refuse(_request: Request<Incoming>) -> Result<Response<Body>, std::convert::Infallible> {
-    let text = "too many connections to the API are open; end some watches and try again";
+    Ok(too_many(
+        "too many connections to the API are open; end some watches and try again",
+    ))
+}
+
+fn too_many(text: &str) -> Response<Body> {
     let mut response = Failure::status(429, "TooManyRequests", text, None).into_response();
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    Ok(response)
+    response
+}
+
+/// The service as the connection of this place meets it.
+fn seated<S>(
+    service: S,
+    place: Place,
+) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = S::Error, Future: Send>
++ Clone
++ Send
++ 'static
+where
+    S: Service<Request<Incoming>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    service_fn(move |request: Request<Incoming>| {
+        let (service, underway) = (service.clone(), place.begin(&request));
+        async move {
+            let Some(underway) = underway else {
+                return Ok(too_many(
+                    "too many watches and logs are followed; end some and try again",
+                ));
+            };
+            let response = service.oneshot(request).await?;
+            Ok(response.map(|body| Body::new(Answer::new(body, underway))))
+        }
+    })
 }
 
 struct Connection {

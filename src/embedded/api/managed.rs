@@ -4,6 +4,7 @@
 //! write made or changed.
 
 mod blank;
+mod declared;
 mod entries;
 mod merge;
 mod schema;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::object;
 use super::registry::Kind;
 use super::status::Failure;
+pub use declared::{faults, plain};
 use entries::{Entries, Operation};
 use set::FieldSet;
 
@@ -62,8 +64,7 @@ fn ownable(object: &Value) -> Value {
 /// unless somebody else owns it.
 ///
 /// # Errors
-/// 409 when another manager owns a field with another value and `force` is not set; 400 for a list element without its
-/// key.
+/// 409 when another manager owns a field with another value and `force` is not set.
 pub fn apply(
     kind: &Kind,
     live: Option<&Value>,
@@ -73,7 +74,7 @@ pub fn apply(
 ) -> Result<Value, Failure> {
     let schema = schema::Schema::of(kind);
     let wanted = ownable(configuration);
-    let set = FieldSet::describe(&wanted, schema).map_err(Failure::bad_request)?;
+    let set = FieldSet::describe(&wanted, schema);
     let mut entries = live
         .map(|live| known(kind, live, schema))
         .unwrap_or_default();
@@ -124,7 +125,7 @@ fn last_applied(live: &Value, schema: schema::Schema) -> FieldSet {
         .and_then(Value::as_str)
         .and_then(|text| serde_json::from_str(text).ok());
     let set = applied.map(|applied: Value| FieldSet::describe(&ownable(&applied), schema));
-    set.and_then(Result::ok).unwrap_or_default()
+    set.unwrap_or_default()
 }
 
 fn identity(configuration: &Value) -> Value {
@@ -149,9 +150,8 @@ fn known(kind: &Kind, live: &Value, schema: schema::Schema) -> Entries {
         return entries;
     }
     let mut entries = Entries::default();
-    if let Ok(set) = FieldSet::whole(&ownable(live), schema) {
-        entries.add_update("before-first-apply", &kind.api_version(), "", &set);
-    }
+    let set = FieldSet::whole(&ownable(live), schema);
+    entries.add_update("before-first-apply", &kind.api_version(), "", &set);
     entries
 }
 
@@ -162,7 +162,7 @@ pub fn created(kind: &Kind, authored: &Value, object: &mut Value, writer: Writer
     if kind.status {
         object::set_field(&mut authored, "status", None);
     }
-    let present = FieldSet::whole(&authored, schema).unwrap_or_default();
+    let present = FieldSet::whole(&authored, schema);
     let set = FieldSet::difference(&blank::of(kind), &authored, schema).both(&present);
     let mut entries = Entries::default();
     entries.add_update(writer.manager, &kind.api_version(), "", &set);
@@ -191,7 +191,7 @@ pub fn track(kind: &Kind, old: &Value, new: &mut Value, writer: Writer<'_>) {
     let changed = FieldSet::difference(&ownable(old), &ownable(new), schema);
     if !changed.is_empty() {
         entries.take_away(writer, Operation::Update, &changed);
-        let present = FieldSet::whole(&ownable(new), schema).unwrap_or_default();
+        let present = FieldSet::whole(&ownable(new), schema);
         entries.forget(&changed.minus(&present));
         let kept = changed.both(&present);
         entries.add_update(

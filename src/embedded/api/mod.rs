@@ -13,6 +13,7 @@ mod defaults;
 mod definitions;
 mod discovery;
 mod go_json;
+mod go_struct;
 mod handlers;
 mod history;
 pub mod kubeconfig;

@@ -56,6 +56,9 @@ impl PatchType {
 /// # Errors
 /// 400 if the patch is no object.
 pub fn merge(mut object: Value, patch: &Value) -> Result<Value, Failure> {
+    if patch.is_null() {
+        return Err(Failure::bad_request("Invalid JSON Patch"));
+    }
     if !patch.is_object() {
         return Err(Failure::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -71,6 +74,9 @@ pub fn merge(mut object: Value, patch: &Value) -> Result<Value, Failure> {
 /// # Errors
 /// 400 for something else than a list, 413 for too many operations, 422 where an operation does not apply.
 pub fn json(mut object: Value, patch: &Value) -> Result<Value, Failure> {
+    if patch.is_null() {
+        return Ok(object);
+    }
     let Some(list) = patch.as_array() else {
         return Err(Failure::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
@@ -81,6 +87,12 @@ pub fn json(mut object: Value, patch: &Value) -> Result<Value, Failure> {
         return Err(Failure::too_large(format!(
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
             list.len()
+        )));
+    }
+    if let Some(other) = list.iter().find(|item| !item.is_object()) {
+        return Err(Failure::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+            go_json::word(other)
         )));
     }
     let mut budget = Budget {

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use super::go_struct::Misfit;
 use super::status::qualified;
 
 /// A subresource as discovery lists it.
@@ -48,7 +49,7 @@ pub struct SelectableField {
 }
 
 /// Passes an object through the typed struct of its kind: unknown fields fall out, wrong types are an error.
-pub type Decode = fn(Value) -> Result<Value, serde_json::Error>;
+pub type Decode = fn(&Value) -> Result<Value, Misfit>;
 
 /// One row of the table.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use kube::core::response::{StatusCause, StatusDetails};
 use serde_json::{Map, Value, json};
 
 use super::attributes::{Attributes, ResourceAttributes, User};
+use super::object;
 use super::rbac::{Policy, Rule, go_quote};
 
 pub use token_request::{BoundPod, token_request};
@@ -135,7 +136,7 @@ pub fn self_subject_review(user: &User) -> Value {
     json!({
         "kind": "SelfSubjectReview",
         "apiVersion": format!("{AUTHENTICATION}/v1"),
-        "metadata": {"creationTimestamp": null},
+        "metadata": {"creationTimestamp": object::now()},
         "status": {"userInfo": info},
     })
 }

@@ -234,11 +234,11 @@ impl ApiServer {
         Policy::new(&objects)
     }
 
-    /// The present uid of a service account.
+    /// The present uid of an object.
     #[must_use]
-    pub fn service_account_uid(&self, namespace: &str, name: &str) -> Option<String> {
+    pub fn uid(&self, bucket: &str, namespace: &str, name: &str) -> Option<String> {
         let place = Place {
-            bucket: "serviceaccounts",
+            bucket,
             namespace,
             name,
         };
@@ -325,7 +325,7 @@ impl ApiServer {
     }
 
     fn caller(&self, headers: &HeaderMap) -> Result<User, Failure> {
-        let uid = |namespace: &str, name: &str| self.service_account_uid(namespace, name);
+        let uid = |bucket: &str, namespace: &str, name: &str| self.uid(bucket, namespace, name);
         let user = self
             .authenticator
             .authenticate(headers, &uid)

@@ -3,6 +3,7 @@
 //! Each check answers `None` for good input, or why it is bad.
 
 mod containers;
+mod counts;
 mod data;
 mod metadata;
 mod objects;

@@ -9,8 +9,13 @@ use crate::embedded::api::rbac::Policy;
 
 const KEY: &[u8] = b"an unguessable key of some thirty-two bytes";
 
-fn uid_of(namespace: &str, name: &str) -> Option<String> {
-    (namespace == "lab" && name == "worker").then(|| "uid-1".to_owned())
+fn uid_of(bucket: &str, namespace: &str, name: &str) -> Option<String> {
+    let uid = match (bucket, namespace, name) {
+        ("serviceaccounts", "lab", "worker") => "uid-1",
+        ("pods", "lab", "p") => "pod-uid",
+        _ => return None,
+    };
+    Some(uid.to_owned())
 }
 
 fn headers(authorization: &str) -> HeaderMap {
@@ -107,6 +112,14 @@ fn a_wrong_token_is_refused() {
         .token;
     let before = worker(&authenticator, "uid-0", &[]).token;
     let elsewhere = worker(&authenticator, "uid-1", &["vault".into()]).token;
+    let hour = SignedDuration::from_hours(1);
+    let [earlier, missing] = [("p", "uid-0"), ("q", "pod-uid")].map(|(name, uid)| {
+        let (name, uid) = (name.to_owned(), uid.to_owned());
+        let pod = PodBinding { name, uid };
+        let issued =
+            authenticator.issue_service_account("lab", "worker", "uid-1", &[], hour, Some(&pod));
+        issued.token
+    });
     for token in [
         "x",
         "a.b.c",
@@ -115,6 +128,8 @@ fn a_wrong_token_is_refused() {
         &gone,
         &before,
         &elsewhere,
+        &earlier,
+        &missing,
         &"y".repeat(100_000),
     ] {
         assert_eq!(

@@ -17,13 +17,8 @@ impl Call {
     /// 400 for a wrong type, or for a repeated or unknown field if the request is strict about them.
     pub fn typed(&self, value: Value) -> Result<Value, Failure> {
         let kind = self.kind;
-        let refused = |why: &str| {
-            let (name, version) = (kind.kind, kind.version);
-            Failure::bad_request(format!(
-                "{name} in version {version:?} cannot be handled as a {name}: {why}"
-            ))
-        };
-        let typed = body::normalize(kind, value).map_err(|why| refused(&why))?;
+        let refused = |why: &str| body::unhandled(kind, why);
+        let typed = body::normalize(kind, value).map_err(|why| refused(&why.text))?;
         match self.strict(self.findings(&typed.unknown))? {
             Some(why) => Err(refused(&why)),
             None => Ok(typed.value),

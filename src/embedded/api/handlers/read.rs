@@ -24,6 +24,8 @@ struct ListOptions {
     interest: Interest,
     limit: usize,
     timeout: Option<Duration>,
+    /// The page that a list goes on with.
+    page: Option<Page>,
     /// `None`: not given.
     version: Option<u64>,
     version_match: String,
@@ -47,19 +49,22 @@ fn options(call: &Call) -> Result<ListOptions, Failure> {
     let limit = usize::try_from(integer(call, "limit")?.max(0)).unwrap_or(0);
     let seconds = u64::try_from(integer(call, "timeoutSeconds")?.max(0)).unwrap_or(0);
     let watch = call.attributes.verb == "watch";
-    let options = ListOptions {
+    let initial_events = call.query.get("sendInitialEvents");
+    let initial_events = initial_events.map(|_| call.query.flag("sendInitialEvents"));
+    check(call, initial_events, watch)?;
+    let page = match call.query.text("continue") {
+        token if !watch && !token.is_empty() => Some(Page::parse(token)?),
+        _ => None,
+    };
+    Ok(ListOptions {
         interest,
         limit,
         timeout: (seconds > 0).then(|| Duration::from_secs(seconds.min(86_400))),
+        page,
         version: version(call.query.text("resourceVersion"), watch)?,
         version_match: call.query.text("resourceVersionMatch").to_owned(),
-        initial_events: call
-            .query
-            .get("sendInitialEvents")
-            .map(|_| call.query.flag("sendInitialEvents")),
-    };
-    check(&options, watch, !call.query.text("continue").is_empty())?;
-    Ok(options)
+        initial_events,
+    })
 }
 
 fn version(text: &str, watch: bool) -> Result<Option<u64>, Failure> {
@@ -80,70 +85,57 @@ fn version(text: &str, watch: bool) -> Result<Option<u64>, Failure> {
 }
 
 /// The rules of `metainternalversion.ValidateListOptions`.
-fn check(options: &ListOptions, watch: bool, continues: bool) -> Result<(), Failure> {
-    let mut causes = Vec::new();
-    let field = "resourceVersionMatch";
-    let matched = options.version_match.as_str();
-    match (watch, options.initial_events) {
-        (false, Some(_)) => causes.push(Cause::forbidden(
-            "sendInitialEvents",
-            "sendInitialEvents is forbidden for list",
-        )),
-        (true, _) if continues => {
-            causes.push(Cause::forbidden(
-                field,
-                "resourceVersionMatch is forbidden when continue is provided",
-            ));
-        }
-        (true, Some(_)) if matched != "NotOlderThan" => {
-            causes.push(Cause::forbidden(
-                field,
+fn check(call: &Call, initial_events: Option<bool>, watch: bool) -> Result<(), Failure> {
+    const FIELD: &str = "resourceVersionMatch";
+    let text = |key: &str| call.query.text(key);
+    let (matched, version) = (text(FIELD), text("resourceVersion"));
+    // A watch from now or from the cache begins with what is there, as if that had been asked for.
+    let implied = watch && initial_events.is_none() && matches!(version, "" | "0");
+    let given = !matched.is_empty();
+    let forbid = |wrong: bool, why: &str| wrong.then(|| Cause::forbidden(FIELD, why));
+    let unsupported = |known: &[&str]| {
+        let wrong = given && !known.contains(&matched);
+        wrong.then(|| Cause::unsupported(FIELD, matched, known))
+    };
+    let continued = forbid(
+        (given || implied) && !text("continue").is_empty(),
+        "resourceVersionMatch is forbidden when continue is provided",
+    );
+    let causes = if watch {
+        vec![
+            forbid(
+                initial_events.is_some() && matched != "NotOlderThan",
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            ));
-        }
-        (true, None) if !matched.is_empty() => {
-            causes.push(Cause::forbidden(
-                field,
+            ),
+            forbid(
+                initial_events.is_none() && given,
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            ));
-        }
-        (false, None) if !matched.is_empty() && continues => {
-            causes.push(Cause::forbidden(
-                field,
-                "resourceVersionMatch is forbidden when continue is provided",
-            ));
-        }
-        (false, None) if !matched.is_empty() && options.version.is_none() => {
-            causes.push(Cause::forbidden(
-                field,
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            ));
-        }
-        (false, None) if matched == "Exact" && options.version == Some(0) => {
-            causes.push(Cause::forbidden(
-                field,
-                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-            ));
-        }
-        _ => {}
-    }
-    if !matches!(matched, "" | "Exact" | "NotOlderThan") {
-        causes.push(Cause::unsupported(
-            field,
-            matched,
-            &["Exact", "NotOlderThan", ""],
-        ));
-    }
-    if causes.is_empty() {
-        Ok(())
+            ),
+            unsupported(&["NotOlderThan"]),
+            continued,
+        ]
     } else {
-        Err(Failure::invalid_as(
-            "meta.k8s.io",
-            "ListOptions",
-            "",
-            causes,
-        ))
+        let initial = "sendInitialEvents is forbidden for list";
+        vec![
+            forbid(
+                given && version.is_empty(),
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ),
+            continued,
+            unsupported(&["Exact", "NotOlderThan", ""]),
+            forbid(
+                matched == "Exact" && version == "0",
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ),
+            initial_events.map(|_| Cause::forbidden("sendInitialEvents", initial)),
+        ]
+    };
+    let causes: Vec<Cause> = causes.into_iter().flatten().collect();
+    if causes.is_empty() {
+        return Ok(());
     }
+    let (group, kind) = ("meta.k8s.io", "ListOptions");
+    Err(Failure::invalid_as(group, kind, "", causes))
 }
 
 /// All objects, or a page of them.
@@ -159,11 +151,7 @@ pub(super) fn list(call: &Call) -> Answer {
 /// an exact version, show the objects as they were at that version.
 pub(super) fn listing(call: &Call) -> Result<(Listing, Value), Failure> {
     let options = options(call)?;
-    let token = call.query.text("continue");
-    let page = match token {
-        "" => None,
-        token => Some(Page::parse(token)?),
-    };
+    let page = &options.page;
     let version = options.version.unwrap_or(0);
     if page.is_some() && version > 0 {
         return Err(Failure::bad_request(
@@ -174,7 +162,7 @@ pub(super) fn listing(call: &Call) -> Result<(Listing, Value), Failure> {
     // A page of a version that is asked for without more is a page of just that version.
     let exact = options.version_match == "Exact"
         || (options.version_match.is_empty() && options.limit > 0 && version > 0);
-    let wanted = match &page {
+    let wanted = match page {
         Some(page) => page.version,
         None => Some(version).filter(|_| exact),
     };
@@ -239,7 +227,12 @@ pub(super) fn watch(call: &Call) -> Answer {
     let stream = watch::Options {
         timeout: options.timeout,
         bookmarks: call.query.flag("allowWatchBookmarks"),
-        mark_initial: options.initial_events == Some(true),
+        // Who takes no bookmarks gets none.
+        mark_initial: call.query.flag("allowWatchBookmarks")
+            && match options.initial_events {
+                Some(wanted) => wanted,
+                None => options.version.unwrap_or(0) == 0,
+            },
     };
     let body = match call.api.store().subscribe(options.interest, after) {
         Ok(subscription) => {

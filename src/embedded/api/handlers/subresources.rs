@@ -1,12 +1,17 @@
 //! status, scale, binding, finalize, token, log, exec, attach, port-forward and the reviews.
 
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::autoscaling::v1::Scale;
 use serde_json::{Value, json};
 
 use super::update::{self, Part, Stop};
 use super::{Answer, Call, body, read, urls, value_of};
+use crate::embedded::api::go_struct;
 use crate::embedded::api::logs;
 use crate::embedded::api::object;
+use crate::embedded::api::patch::{self, PatchType};
 use crate::embedded::api::registry::Subresource;
+use crate::embedded::api::request::content_type;
 use crate::embedded::api::reviews;
 use crate::embedded::api::status::{Cause, Failure, json_response};
 use crate::embedded::api::store::Place;
@@ -55,6 +60,11 @@ fn subresource(call: &Call) -> Result<&'static Subresource, Failure> {
 fn token(call: &Call) -> Answer {
     let account = value_of(&*call.current()?)?;
     let sent = body::parse(&call.headers, &call.body)?;
+    go_struct::decode::<TokenRequest>(&sent).map_err(|why| {
+        Failure::bad_request(format!(
+            "TokenRequest in version \"v1\" cannot be handled as a TokenRequest: {why}"
+        ))
+    })?;
     let pod = |name: &str| bound_pod(call, name);
     let answer = reviews::token_request(&sent, &account, call.api.authenticator(), &pod)?;
     Ok(json_response(201, answer.to_string()))
@@ -198,41 +208,58 @@ fn scale(call: &Call) -> Answer {
 fn wanted_replicas(call: &Call, old: &Value) -> Result<i64, Failure> {
     let sent = body::parse(&call.headers, &call.body)?;
     let scale = if call.attributes.verb == "patch" {
-        match crate::embedded::api::request::content_type(&call.headers).as_str() {
-            "application/json-patch+json" => {
-                crate::embedded::api::patch::json(shown_scale(call, old), &sent)?
-            }
-            _ => crate::embedded::api::patch::merge(shown_scale(call, old), &sent)?,
-        }
+        patched_scale(call, old, &sent)?
     } else {
-        sent
+        sent_scale(&sent)?
     };
-    let version = object::meta(&scale, "resourceVersion");
+    let name = scale.metadata.name.unwrap_or_default();
+    let url = &call.attributes.name;
+    if !name.is_empty() && name != *url {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url})"
+        )));
+    }
+    let version = scale.metadata.resource_version.unwrap_or_default();
     if !version.is_empty() && version != object::meta(old, "resourceVersion") {
-        return Err(Failure::modified(call.kind, &call.attributes.name));
+        return Err(Failure::modified(call.kind, url));
     }
-    let replicas = scale
-        .pointer("/spec/replicas")
-        .map_or(Some(0), Value::as_i64);
-    match replicas {
-        Some(count) if (0..=i64::from(i32::MAX)).contains(&count) => Ok(count),
-        Some(count) => {
-            let cause = Cause::invalid(
-                "spec.replicas",
-                &Value::from(count),
-                "must be greater than or equal to 0",
-            );
-            Err(Failure::invalid_as(
-                "autoscaling",
-                "Scale",
-                &call.attributes.name,
-                vec![cause],
-            ))
-        }
-        None => Err(Failure::bad_request(
-            "spec.replicas of a Scale is a whole number",
-        )),
+    let count = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
+    if count < 0 {
+        let why = "must be greater than or equal to 0";
+        let cause = Cause::invalid("spec.replicas", &Value::from(count), why);
+        return Err(Failure::invalid_as(
+            "autoscaling",
+            "Scale",
+            url,
+            vec![cause],
+        ));
     }
+    Ok(i64::from(count))
+}
+
+fn patched_scale(call: &Call, old: &Value, sent: &Value) -> Result<Scale, Failure> {
+    let kind = PatchType::parse(&content_type(&call.headers), false)?;
+    let shown = shown_scale(call, old);
+    let new = match kind {
+        PatchType::Json => patch::json(shown, sent)?,
+        PatchType::Strategic => patch::strategic_merge(shown, sent)?,
+        PatchType::Merge | PatchType::Apply => patch::merge(shown, sent)?,
+    };
+    go_struct::decode(&new).map_err(|why| update::misfitting(kind, sent, &why))
+}
+
+fn sent_scale(sent: &Value) -> Result<Scale, Failure> {
+    let unhandled = |found: &str, why: &str| {
+        Failure::bad_request(format!(
+            "{found} in version \"v1\" cannot be handled as a Scale: {why}"
+        ))
+    };
+    let found = sent.get("kind").and_then(Value::as_str).unwrap_or("");
+    if !matches!(found, "" | "Scale") {
+        let why = format!("converting (v1.{found}) to (autoscaling.Scale): unknown conversion");
+        return Err(unhandled(found, &why));
+    }
+    go_struct::decode(sent).map_err(|why| unhandled("Scale", &why.text))
 }
 
 fn shown_scale(call: &Call, object: &Value) -> Value {

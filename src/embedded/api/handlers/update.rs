@@ -5,13 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::delete::finish;
-use super::{Answer, Call, create, value_of, write_failure};
+use super::{Answer, Call, apply, value_of, write_failure};
 use crate::embedded::api::admission;
-use crate::embedded::api::attributes::{Attributes, ResourceAttributes};
 use crate::embedded::api::body;
 use crate::embedded::api::convert;
 use crate::embedded::api::defaults;
-use crate::embedded::api::go_json;
+use crate::embedded::api::go_struct::Misfit;
 use crate::embedded::api::managed::{self, Writer};
 use crate::embedded::api::object;
 use crate::embedded::api::patch::{self, PatchType};
@@ -66,7 +65,7 @@ pub(super) fn put(call: &Call) -> Answer {
     Err(Failure::modified(call.kind, &call.attributes.name))
 }
 
-fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> {
+pub(super) fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> {
     let (name, url) = (object::name(value), call.attributes.name.as_str());
     if name.is_empty() {
         return Err(Failure::bad_request(
@@ -85,6 +84,17 @@ fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// As [`check_identity`]; a patch may have taken the name away.
+fn check_patched_identity(call: &Call, value: &Value) -> Result<(), Failure> {
+    if object::name(value).is_empty() {
+        let url = &call.attributes.name;
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    check_identity(call, value)
 }
 
 fn check_version(call: &Call, version: &str, current: &Stored) -> Result<(), Failure> {
@@ -137,6 +147,7 @@ pub(super) fn replace(
     let name = call.attributes.name.as_str();
     let stored_kind = kind.stored_as();
     let mut new = settle(stored_kind, old, new, part);
+    admission::admit_change(call.api.store(), stored_kind, old, &mut new)?;
     if !call.is_apply() {
         managed::track(stored_kind, old, &mut new, writer(call));
     }
@@ -272,7 +283,7 @@ fn system_metadata(kind: &Kind, old: &Value, new: &mut Value) {
             .is_some_and(|value| !value.is_null());
         match was {
             // A wrong one of these is told, not mended.
-            Some(_) if given && key != "generation" => {}
+            Some(_) if given && !matches!(key, "generation" | "creationTimestamp") => {}
             None if given && key.starts_with("deletion") => {}
             Some(value) => object::set_meta(new, key, value.clone()),
             None => object::remove_meta(new, key),
@@ -305,13 +316,10 @@ fn same_spec(kind: &Kind, old: &Value, new: &Value) -> bool {
 pub(super) fn patch(call: &Call) -> Answer {
     let dry = call.dry_run()?;
     let kind = PatchType::parse(&content_type(&call.headers), call.kind.custom)?;
-    let patch = body::parse(&call.headers, &call.body).map_err(|failure| match failure.code() {
-        400 => Failure::bad_request("error decoding patch: the body of the request is not JSON"),
-        _ => failure,
-    })?;
+    let patch = parse(call, kind)?;
     if kind == PatchType::Apply {
         call.check_applied()?;
-        check_apply(call, &patch)?;
+        apply::check(call, &patch)?;
     } else if call.query.get("force").is_some() {
         let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
         return Err(bad_option(cause));
@@ -323,7 +331,7 @@ pub(super) fn patch(call: &Call) -> Answer {
                     && failure.code() == 404
                     && Part::of(call) == Part::Main =>
             {
-                return apply_new(call, patch, dry);
+                return apply::apply_new(call, patch, dry);
             }
             other => other?,
         };
@@ -336,6 +344,30 @@ pub(super) fn patch(call: &Call) -> Answer {
         }
     }
     Err(Failure::modified(call.kind, &call.attributes.name))
+}
+
+/// The patch, as the body of the request has it.
+fn parse(call: &Call, kind: PatchType) -> Result<Value, Failure> {
+    let frame = match kind {
+        PatchType::Apply => "error decoding YAML: error converting YAML to JSON: ",
+        PatchType::Json | PatchType::Merge => "error decoding patch: ",
+        PatchType::Strategic => "",
+    };
+    let ends_early = || {
+        let read: Result<serde::de::IgnoredAny, _> = serde_json::from_slice(&call.body);
+        kind != PatchType::Apply && read.is_err_and(|error| error.is_eof())
+    };
+    let refused = |why: &str| Failure::bad_request(format!("{frame}{why}"));
+    let parsed =
+        body::parse(&call.headers, &call.body).map_err(|failure| match failure.code() {
+            400 if ends_early() => refused("unexpected end of JSON input"),
+            400 => refused("the body of the request is not JSON"),
+            _ => failure,
+        })?;
+    if call.body.is_empty() && kind != PatchType::Apply {
+        return Err(refused("unexpected end of JSON input"));
+    }
+    Ok(parsed)
 }
 
 /// The whole new object, in storage shape.
@@ -353,17 +385,28 @@ fn patched(
     let new = match kind {
         PatchType::Merge => patch::merge(shown, patch)?,
         PatchType::Json => patch::json(shown, patch)?,
-        PatchType::Strategic => patch::strategic_merge(shown, patch)?,
+        PatchType::Strategic => {
+            let mut new = patch::strategic_merge(shown.clone(), patch)?;
+            // It is a typed object that is merged into.
+            for key in ["apiVersion", "kind"] {
+                object::set_field(&mut new, key, shown.get(key).cloned());
+            }
+            new
+        }
         PatchType::Apply => {
-            check_declared(call, patch)?;
+            apply::check_declared(call, patch)?;
             let force = call.query.flag("force");
             managed::apply(call.kind, Some(&shown), patch, writer(call), force)?
         }
     };
+    let refused = |why: Misfit| misfitting(kind, patch, &why);
+    if matches!(new.get("metadata"), Some(it) if !it.is_object() && !it.is_null()) {
+        body::typed(call.kind, &new).map_err(refused)?;
+    }
     check_kind(call.kind, &new)?;
     let new = body::object(call.kind, new)?;
-    check_identity(call, &new)?;
-    let typed = body::normalize(call.kind, new).map_err(|why| bad_patch(&why))?;
+    check_patched_identity(call, &new)?;
+    let typed = body::normalize(call.kind, new).map_err(refused)?;
     if let Some(why) = call.strict(call.findings_of_patch(&typed.unknown))? {
         return Err(bad_patch(&why));
     }
@@ -373,6 +416,15 @@ fn patched(
         return Err(Failure::modified(call.kind, &call.attributes.name));
     }
     Ok(new)
+}
+
+/// What a patch has made does not fit its type.
+pub(super) fn misfitting(kind: PatchType, patch: &Value, why: &Misfit) -> Failure {
+    if kind == PatchType::Strategic {
+        let shown = Value::from(managed::plain(patch));
+        return bad_patch(&format!("{shown}: {}", why.converted));
+    }
+    bad_patch(&why.text)
 }
 
 fn bad_patch(why: &str) -> Failure {
@@ -386,96 +438,20 @@ fn bad_patch(why: &str) -> Failure {
 
 /// A patch may not make another kind of a built-in object; custom kinds word it themselves.
 fn check_kind(kind: &Kind, new: &Value) -> Result<(), Failure> {
-    let found = new.get("kind").and_then(Value::as_str).unwrap_or("");
-    if kind.custom || found.is_empty() || found == kind.kind {
+    let text = |key: &str| new.get(key).and_then(Value::as_str).unwrap_or("");
+    let (found, version) = (text("kind"), text("apiVersion"));
+    let differs = |is: &str, expected: &str| !is.is_empty() && is != expected;
+    let other = differs(found, kind.kind) || differs(version, &kind.api_version());
+    if kind.custom || !other {
         return Ok(());
     }
-    let version = kind.api_version();
     Err(bad_patch(&format!(
         "no kind {found:?} is registered for version {version:?}"
     )))
 }
 
-fn bad_option(cause: Cause) -> Failure {
+pub(super) fn bad_option(cause: Cause) -> Failure {
     Failure::invalid_as("meta.k8s.io", "PatchOptions", "", vec![cause])
-}
-
-/// An apply says of what kind and version its object is.
-fn check_type(kind: &Kind, patch: &Value) -> Result<(), Failure> {
-    if !matches!(patch, Value::Null | Value::Object(_)) {
-        let word = go_json::word(patch);
-        return Err(Failure::bad_request(format!(
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
-        )));
-    }
-    let text = |key: &str| patch.get(key).and_then(Value::as_str).unwrap_or("");
-    let (version, found) = (text("apiVersion"), text("kind"));
-    if version == kind.api_version() && found == kind.kind {
-        return Ok(());
-    }
-    let slash = if version.contains('/') { "" } else { "/" };
-    Err(Failure::bad_request(format!(
-        "invalid object type: {slash}{version}, Kind={found}"
-    )))
-}
-
-fn check_apply(call: &Call, patch: &Value) -> Result<(), Failure> {
-    if call.query.text("fieldManager").is_empty() {
-        let cause = Cause::required("fieldManager", "is required for apply patch");
-        return Err(bad_option(cause));
-    }
-    check_type(call.kind, patch)?;
-    let object = body::object(call.kind, patch.clone())?;
-    if object
-        .pointer("/metadata/managedFields")
-        .is_some_and(|value| !value.is_null())
-    {
-        return Err(Failure::bad_request("metadata.managedFields must be nil"));
-    }
-    Ok(())
-}
-
-/// An apply names only fields that the kind has.
-fn check_declared(call: &Call, patch: &Value) -> Result<(), Failure> {
-    let unknown = match body::normalize(call.kind, patch.clone()) {
-        Ok(typed) => typed.unknown,
-        // What is wrong with the values is said where the whole object is read.
-        Err(_) => return Ok(()),
-    };
-    let lines: Vec<String> = unknown
-        .iter()
-        .map(|path| format!(".{path}: field not declared in schema"))
-        .collect();
-    let text = match lines.as_slice() {
-        [] => return Ok(()),
-        [one] => one.clone(),
-        several => format!("errors:\n  {}", several.join("\n  ")),
-    };
-    let (group, version, kind) = (call.kind.group, call.kind.version, call.kind.kind);
-    let (namespace, name) = (object::namespace(patch), object::name(patch));
-    let message = format!(
-        "failed to create typed patch object ({namespace}/{name}; {group}/{version}, Kind={kind}): {text}"
-    );
-    Err(Failure::status(500, "", message, None))
-}
-
-/// An apply of an object that is not there creates it, for those who may create.
-fn apply_new(call: &Call, patch: Value, dry: bool) -> Answer {
-    let attributes = ResourceAttributes {
-        verb: "create".to_owned(),
-        ..call.attributes.clone()
-    };
-    call.api
-        .authorize(&call.user, &Attributes::Resource(attributes))?;
-    let mut value = body::object(call.kind, patch)?;
-    if object::name(&value).is_empty() {
-        object::set_meta(&mut value, "name", call.attributes.name.as_str());
-    }
-    check_identity(call, &value)?;
-    check_declared(call, &value)?;
-    let owned = managed::apply(call.kind, None, &value, writer(call), false)?;
-    let owners = owned.pointer("/metadata/managedFields").cloned();
-    create::create_applied(call, value, owners, dry)
 }
 
 /// Who writes, as `managedFields` has it.

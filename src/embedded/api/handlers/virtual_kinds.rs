@@ -33,7 +33,7 @@ fn token_review(call: &Call, sent: &Value) -> Value {
         .pointer("/spec/token")
         .and_then(Value::as_str)
         .unwrap_or("");
-    let uid = |namespace: &str, name: &str| call.api.service_account_uid(namespace, name);
+    let uid = |bucket: &str, namespace: &str, name: &str| call.api.uid(bucket, namespace, name);
     let status = match call.api.authenticator().authenticate_token(token, &uid) {
         Ok(user) => {
             let review = reviews::self_subject_review(&user);

@@ -92,6 +92,10 @@ impl Served {
 
     /// The answer to one request, by a client that does not try again.
     async fn raw(&self) -> String {
+        self.raw_of("/version").await
+    }
+
+    async fn raw_of(&self, path: &str) -> String {
         init_tls();
         let ca = CertificateDer::from_pem_slice(self.identity.ca_pem().as_bytes()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
@@ -103,8 +107,8 @@ impl Served {
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         let name = "127.0.0.1".try_into().unwrap();
         let mut stream = connector.connect(name, stream).await.unwrap();
-        let request = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        stream.write_all(request).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         // An end without a farewell is an end.
         let _ = stream.read_to_end(&mut answer).await;
@@ -183,36 +187,89 @@ async fn a_silent_client_is_let_go() {
     assert!(matches!(end, Ok(0) | Err(_)));
 }
 
+impl Served {
+    /// Begins an answer without an end.
+    async fn endless(&self, path: &str) -> Result<Response<kube::client::Body>, kube::Error> {
+        let client = self.client(self.identity.ca_pem()).await;
+        let request = Request::get(path).body(kube::client::Body::empty());
+        client.send(request.unwrap()).await
+    }
+
+    async fn raw_until(&self, beginning: &str) -> String {
+        let answer = async {
+            loop {
+                let answer = self.raw().await;
+                if answer.starts_with(beginning) {
+                    return answer;
+                }
+            }
+        };
+        tokio::time::timeout(GUARD, answer).await.unwrap()
+    }
+}
+
+fn few(connections: usize) -> Limits {
+    Limits {
+        connections,
+        ..Limits::default()
+    }
+}
+
 #[tokio::test]
 async fn connections_beyond_the_limit_are_told_so() {
-    let served = serve_with(Limits {
-        connections: 1,
-        ..Limits::default()
-    })
-    .await;
-    let holder = TcpStream::connect(("127.0.0.1", served.port))
-        .await
-        .unwrap();
-    // Its place is taken when it is accepted, which may come a moment later.
-    let refused = async {
-        loop {
-            let answer = served.raw().await;
-            if answer.starts_with("HTTP/1.1 429 ") {
-                return answer;
-            }
-        }
-    };
-    let refused = tokio::time::timeout(GUARD, refused).await.unwrap();
+    let served = serve_with(few(1)).await;
+    let holder = served.endless("/endless").await.unwrap();
+    let refused = served.raw_until("HTTP/1.1 429 ").await;
     assert!(refused.contains("retry-after: 1"), "{refused}");
     assert!(
         refused.contains("\"reason\":\"TooManyRequests\""),
         "{refused}"
     );
-    // A client that tries again gets through as soon as there is room.
-    let waiting = served.get("/version");
-    tokio::pin!(waiting);
+    // Whoever tries again gets through as soon as there is room.
     drop(holder);
-    assert!(tokio::time::timeout(GUARD, waiting).await.unwrap().is_ok());
+    served.raw_until("HTTP/1.1 200 ").await;
+}
+
+/// They hold a place until somebody needs it, whether they have said nothing, half of something, or are done.
+#[tokio::test]
+async fn who_waits_for_nothing_gives_way() {
+    let served = serve_with(few(4)).await;
+    let mut silent = Vec::new();
+    for number in 0..40_u8 {
+        let mut stream = TcpStream::connect(("127.0.0.1", served.port))
+            .await
+            .unwrap();
+        if number.is_multiple_of(2) {
+            stream.write_all(b"\x16\x03\x01").await.unwrap();
+        }
+        silent.push(stream);
+        assert!(served.raw().await.starts_with("HTTP/1.1 200 "));
+    }
+    let mut done = Vec::new();
+    for _ in 0..8 {
+        let client = served.client(served.identity.ca_pem()).await;
+        let request = Request::get("/version").body(Vec::new()).unwrap();
+        assert!(client.request_text(request).await.is_ok());
+        done.push(client);
+    }
+    assert!(served.raw().await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn streams_leave_places_for_others() {
+    let served = serve_with(few(4)).await;
+    let mut watches = Vec::new();
+    for _ in 0..3 {
+        let watch = served.endless("/endless?watch=true").await.unwrap();
+        assert_eq!(watch.status(), 200);
+        watches.push(watch);
+    }
+    let path = "/endless?follow=1";
+    let one_more = served.raw_of(path).await;
+    assert!(one_more.starts_with("HTTP/1.1 429 "), "{one_more}");
+    for _ in 0..3 {
+        assert!(served.raw().await.starts_with("HTTP/1.1 200 "));
+    }
 }
 
 #[tokio::test]

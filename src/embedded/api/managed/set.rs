@@ -55,23 +55,17 @@ impl FieldSet {
     }
 
     /// The fields that a configuration names: its values, and the elements of its lists.
-    ///
-    /// # Errors
-    /// A list element lacks its key.
-    pub(super) fn describe(value: &Value, schema: Schema) -> Result<Self, String> {
+    pub(super) fn describe(value: &Value, schema: Schema) -> Self {
         let mut set = FieldSet::default();
-        describe_into(value, schema, &mut set, Maps::Pass)?;
-        Ok(set.of_object())
+        describe_into(value, schema, &mut set, Maps::Pass);
+        set.of_object()
     }
 
     /// Every field of a value, its maps and lists themselves among them.
-    ///
-    /// # Errors
-    /// A list element lacks its key.
-    pub(super) fn whole(value: &Value, schema: Schema) -> Result<Self, String> {
+    pub(super) fn whole(value: &Value, schema: Schema) -> Self {
         let mut set = FieldSet::default();
-        describe_into(value, schema, &mut set, Maps::Belong)?;
-        Ok(set.of_object())
+        describe_into(value, schema, &mut set, Maps::Belong);
+        set.of_object()
     }
 
     /// The fields that differ between two values, or are in one of them alone.
@@ -148,7 +142,8 @@ enum Maps {
     Pass,
 }
 
-fn shown(element: &str) -> String {
+/// An element as paths name it.
+pub(super) fn shown(element: &str) -> String {
     match element.split_at_checked(2) {
         Some(("f:", name)) => format!(".{name}"),
         Some(("v:", value)) => format!("[={value}]"),
@@ -165,24 +160,21 @@ fn shown(element: &str) -> String {
     }
 }
 
-fn describe_into(
-    value: &Value,
-    schema: Schema,
-    set: &mut FieldSet,
-    maps: Maps,
-) -> Result<(), String> {
+fn describe_into(value: &Value, schema: Schema, set: &mut FieldSet, maps: Maps) {
     match (schema.shape(), value) {
         (Shape::Map, Value::Object(map)) if !map.is_empty() => {
             for (key, value) in map {
                 let child = set.children.entry(format!("f:{key}")).or_default();
-                describe_into(value, schema.field(key), child, maps)?;
+                describe_into(value, schema.field(key), child, maps);
             }
         }
         (Shape::Keyed(keys), Value::Array(items)) if !items.is_empty() => {
-            for item in items {
-                let element = key_element(keys, item).ok_or_else(|| missing_key(keys))?;
+            for (element, items) in grouped(keys, items) {
                 let child = set.children.entry(element).or_default();
-                describe_into(item, schema.item(), child, maps)?;
+                // Of elements with the same key nobody owns a part.
+                if let [item] = items.as_slice() {
+                    describe_into(item, schema.item(), child, maps);
+                }
                 child.member = true;
             }
         }
@@ -194,28 +186,33 @@ fn describe_into(
         _ => set.member = true,
     }
     set.member |= maps == Maps::Belong;
-    Ok(())
 }
 
-fn missing_key(keys: &[&str]) -> String {
-    format!(
-        "failed to create typed patch object: associative list with keys has an element that omits key field {:?}",
-        keys.first().unwrap_or(&"")
-    )
-}
-
-/// The element of a list that is a map in disguise; a port's protocol is TCP unless it says otherwise.
-pub(super) fn key_element(keys: &[&str], item: &Value) -> Option<String> {
-    let mut map = Map::new();
-    for key in keys {
-        let value = match item.get(*key) {
-            None | Some(Value::Null) if *key == "protocol" => Value::from("TCP"),
-            None | Some(Value::Null) => return None,
-            Some(value) => value.clone(),
-        };
-        map.insert((*key).to_owned(), value);
+/// The elements of a list by their keys.
+fn grouped<'a>(keys: &[&str], items: &'a [Value]) -> BTreeMap<String, Vec<&'a Value>> {
+    let mut groups: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
+    for item in items {
+        if let Some(element) = key_element(keys, item) {
+            groups.entry(element).or_default().push(item);
+        }
     }
-    Some(format!("k:{}", Value::Object(map)))
+    groups
+}
+
+/// The element of a list that is a map in disguise. A key that is not given is the zero value of its type, as the schemas of
+/// the built-in kinds say, and a port's protocol is TCP.
+pub(super) fn key_element(keys: &[&str], item: &Value) -> Option<String> {
+    let item = item.as_object()?;
+    let pairs = keys.iter().map(|key| {
+        let value = match (item.get(*key).filter(|value| !value.is_null()), *key) {
+            (Some(value), _) => value.clone(),
+            (None, "protocol") => Value::from("TCP"),
+            (None, "port" | "containerPort") => Value::from(0),
+            (None, _) => Value::from(""),
+        };
+        ((*key).to_owned(), value)
+    });
+    Some(format!("k:{}", Value::Object(pairs.collect())))
 }
 
 fn compare(old: Option<&Value>, new: Option<&Value>, schema: Schema) -> FieldSet {
@@ -236,14 +233,11 @@ fn compare(old: Option<&Value>, new: Option<&Value>, schema: Schema) -> FieldSet
             gather(children)
         }
         (Shape::Keyed(keys), Some(Value::Array(old)), Some(Value::Array(new))) => {
-            let index = |list| elements(list, |item| key_element(keys, item));
-            let (old, new) = (index(old), index(new));
+            let (old, new) = (grouped(keys, old), grouped(keys, new));
             let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
             gather(names.into_iter().map(|name| {
-                let (was, is) = (old.get(name).copied(), new.get(name).copied());
-                let mut child = compare(was, is, schema.item());
-                child.member |= was.is_some() != is.is_some();
-                (name.clone(), child)
+                let (was, is) = (old.get(name), new.get(name));
+                (name.clone(), compare_elements(was, is, schema.item()))
             }))
         }
         (Shape::Set, Some(Value::Array(old)), Some(Value::Array(new))) => {
@@ -268,13 +262,34 @@ fn compare(old: Option<&Value>, new: Option<&Value>, schema: Schema) -> FieldSet
     }
 }
 
-/// Everything in a value; as one where its lists are not what they should be.
+/// Elements with the same key in two lists; where there are several in one of them, they count as one value.
+fn compare_elements(
+    old: Option<&Vec<&Value>>,
+    new: Option<&Vec<&Value>>,
+    schema: Schema,
+) -> FieldSet {
+    let several = |items: Option<&Vec<&Value>>| items.is_some_and(|items| items.len() > 1);
+    if several(old) || several(new) {
+        return if old == new {
+            FieldSet::default()
+        } else {
+            FieldSet::leaf()
+        };
+    }
+    let mut set = compare(
+        old.and_then(|items| items.first().copied()),
+        new.and_then(|items| items.first().copied()),
+        schema,
+    );
+    set.member |= old.is_some() != new.is_some();
+    set
+}
+
+/// Everything in a value.
 fn all_of(value: &Value, schema: Schema) -> FieldSet {
     let mut set = FieldSet::default();
-    match describe_into(value, schema, &mut set, Maps::Belong) {
-        Ok(()) => set,
-        Err(_) => FieldSet::leaf(),
-    }
+    describe_into(value, schema, &mut set, Maps::Belong);
+    set
 }
 
 fn elements(list: &[Value], name: impl Fn(&Value) -> Option<String>) -> BTreeMap<String, &Value> {

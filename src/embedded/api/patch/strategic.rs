@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use crate::embedded::api::go_json;
 use crate::embedded::api::status::Failure;
 
 /// How a list field merges.
@@ -57,12 +58,19 @@ pub fn list_key(path: &[&str], name: &str) -> ListKind {
 /// # Errors
 /// 400 if the patch is no object, 500-like texts of upstream as 400 for directives that make no sense.
 pub fn merge(object: Value, patch: &Value) -> Result<Value, Failure> {
-    let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
-        return Err(Failure::bad_request(
-            "error decoding patch: a strategic merge patch is a JSON object",
-        ));
+    let (object, patch) = match (object, patch) {
+        (Value::Object(object), Value::Object(patch)) => (object, patch),
+        (object, Value::Null) => return Ok(object),
+        (_, other) => return Err(no_map(other)),
     };
     Ok(Value::Object(merge_map(object, patch, &mut Vec::new())?))
+}
+
+fn no_map(patch: &Value) -> Failure {
+    let word = go_json::word(patch);
+    bad(format!(
+        "json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+    ))
 }
 
 fn bad(text: impl Into<String>) -> Failure {

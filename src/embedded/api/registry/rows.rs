@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Decode, Kind, Storage, Subresource};
+use crate::embedded::api::go_struct::{self, Misfit};
 
 const ALL: &[&str] = &[
     "create",
@@ -28,8 +29,9 @@ const CREATE: &[&str] = &["create"];
 const STATUS: &[&str] = &["get", "patch", "update"];
 const STREAM: &[&str] = &["create", "get"];
 
-fn typed<T: DeserializeOwned + Serialize>(value: Value) -> Result<Value, serde_json::Error> {
-    serde_json::to_value(serde_json::from_value::<T>(value)?)
+fn typed<T: DeserializeOwned + Serialize>(value: &Value) -> Result<Value, Misfit> {
+    let typed: T = go_struct::decode(value)?;
+    serde_json::to_value(typed).map_err(|error| Misfit::told(error.to_string()))
 }
 
 const fn built_in(

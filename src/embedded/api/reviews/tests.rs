@@ -205,8 +205,12 @@ mod tokens {
                 .ends_with('Z')
         );
         let token = answer["status"]["token"].as_str().unwrap();
+        let present = |bucket: &str, _: &str, _: &str| {
+            let uid = if bucket == "pods" { "p-1" } else { "u-1" };
+            Some(uid.to_owned())
+        };
         let user = Authenticator::new(b"key")
-            .authenticate_token(token, &|_, _| Some("u-1".into()))
+            .authenticate_token(token, &present)
             .unwrap();
         assert_eq!(user.name, "system:serviceaccount:lab:worker");
         assert_eq!(user.extra["authentication.kubernetes.io/pod-uid"], ["p-1"]);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::parts::{items, text};
-use super::{data, pods, rbac, services};
+use super::{counts, data, pods, rbac, services};
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::status::Cause;
 
@@ -20,7 +20,10 @@ pub fn check_object(kind: &Kind, object: &Value) -> Vec<Cause> {
         ("", "configmaps" | "secrets") => data::check(kind, object, &mut causes),
         ("", "persistentvolumeclaims") => data::check_claim(object, &mut causes),
         ("", "services") => services::check(object, &mut causes),
-        ("apps", plural) => workload(plural, object, &mut causes),
+        ("apps", plural) => {
+            workload(plural, object, &mut causes);
+            counts::check(plural, object, &mut causes);
+        }
         ("rbac.authorization.k8s.io", _) => rbac::check(kind, object, &mut causes),
         ("argoproj.io", plural) => custom(plural, object, &mut causes),
         _ => {}

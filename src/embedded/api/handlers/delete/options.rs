@@ -104,25 +104,14 @@ impl Sent {
 
     fn in_body(headers: &HeaderMap, bytes: &[u8]) -> Result<Self, Failure> {
         let body = body::parse(headers, bytes)?;
-        let untyped = |why: String| {
-            Failure::bad_request(format!(
+        if let Some(why) = body::untyped(&body) {
+            return Err(Failure::bad_request(format!(
                 "couldn't get version/kind; json parse error: {why}"
-            ))
-        };
-        let map = match &body {
-            Value::Null => return Ok(Sent::default()),
-            Value::Object(map) => map,
-            other => {
-                let word = go_json::word(other);
-                return Err(untyped(format!(
-                    "json: cannot unmarshal {word} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-                )));
-            }
-        };
-        for key in ["apiVersion", "kind"] {
-            let field = map.get(key).unwrap_or(&Value::Null);
-            go_json::text(field, key, "", "string").map_err(untyped)?;
+            )));
         }
+        let Value::Object(map) = &body else {
+            return Ok(Sent::default());
+        };
         check_kind(&body)?;
         let mut sent = Sent::default();
         for (key, value) in map {
