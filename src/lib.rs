@@ -16,3 +16,4 @@ pub mod runner;
 pub mod sensor;
 pub mod session;
 pub mod tui;
+pub mod words;

@@ -13,6 +13,7 @@ use super::output::note;
 use crate::embedded::bus::jetstream::JetStream;
 use crate::embedded::bus::{Access, Bus as _, BusAddress, BusTls, Login};
 use crate::lab::Catalog;
+use crate::words::counted;
 
 /// The manifest that another one stands for.
 pub const MANIFEST: &str = "base/eventbus.yaml";
@@ -216,8 +217,8 @@ async fn look(address: &BusAddress, access: &Access) -> Result<(), Failure> {
         && stream.last_sequence > 0
     {
         note!(
-            "eventlab: its stream `{STREAM}` has {} messages of former sessions or other programs; Sensors of the same name that run elsewhere on it would take this session's events",
-            stream.messages
+            "eventlab: its stream `{STREAM}` has {} of former sessions or other programs; Sensors of the same name that run elsewhere on it would take this session's events",
+            counted(stream.messages, "message")
         );
     }
     Ok(())

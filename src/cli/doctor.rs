@@ -9,6 +9,7 @@ use super::run::Format;
 use crate::cluster::doctor::{self, Options, Point, Verdict};
 use crate::cluster::{Cluster, Context};
 use crate::kinds::NAMESPACE;
+use crate::words::counted;
 
 /// Arguments of `doctor`.
 #[derive(Clone, Debug, Args)]
@@ -84,8 +85,8 @@ fn words(point: &Point) -> String {
 fn summary(seen: &[Verdict]) -> String {
     let count = |verdict: Verdict| seen.iter().filter(|one| **one == verdict).count();
     format!(
-        "{} points: {} good, {} to know, {} missing, {} that could not be looked at",
-        seen.len(),
+        "{}: {} good, {} to know, {} missing, {} that could not be looked at",
+        counted(seen.len(), "point"),
         count(Verdict::Good),
         count(Verdict::Warn),
         count(Verdict::Missing),

@@ -15,6 +15,7 @@ use super::run::Format;
 use crate::lab::COURSE;
 use crate::report::{Report, json as report_json, markdown, runbook};
 use crate::session::{LabStanding, SessionView, State};
+use crate::words::counted;
 
 /// Arguments of commands that only print.
 #[derive(Clone, Debug, Args)]
@@ -169,10 +170,7 @@ pub fn report(place: &Place, args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.bundle {
         let is_file = bundle::pack(&place.session_name(), &folder, &view, &labs, file)?;
         let open = report.labs.iter().filter(|lab| !lab.complete).count();
-        let labs = match report.labs.len() {
-            1 => "1 lab".to_owned(),
-            count => format!("{count} labs"),
-        };
+        let labs = counted(report.labs.len(), "lab");
         if is_file {
             print(&format!(
                 "packed {labs}, {open} of them not finished; `eventlab open {}` shows it",

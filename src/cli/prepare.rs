@@ -12,6 +12,7 @@ use super::place::Place;
 use super::start;
 use crate::cluster::{ApplyError, Cluster, Inventory, Manifest, NamespaceEnd, Preview, Waiting};
 use crate::kinds::NAMESPACE;
+use crate::words::counted;
 
 const LOOK: Duration = Duration::from_secs(1);
 /// A reason that stays is told again after this.
@@ -72,7 +73,8 @@ pub async fn prepare(place: &Place, args: &PrepareArgs) -> Result<Exit, Failure>
         return Ok(Exit::Proven);
     }
     let question = format!(
-        "Make these {changes} objects in namespace {NAMESPACE} of context {}?",
+        "Make {} in namespace {NAMESPACE} of context {}?",
+        counted(changes, "object"),
         cluster.name()
     );
     if changes > 0 && !agreed(args.yes, &question)? {
@@ -185,8 +187,8 @@ pub async fn remove(place: &Place, args: &RemoveArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Proven);
     }
     let question = format!(
-        "Delete these {} objects of namespace {NAMESPACE} in context {}?",
-        inventory.ours.len(),
+        "Delete {} of namespace {NAMESPACE} in context {}?",
+        counted(inventory.ours.len(), "object"),
         cluster.name()
     );
     if !agreed(args.yes, &question)? {

@@ -14,6 +14,7 @@ use crate::evidence::MatrixLine;
 use crate::lab::{Catalog, GUIDE, Lab};
 use crate::runner::autopilot::{self, Played, Progress, Tries};
 use crate::runner::work::Patience;
+use crate::words::counted;
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -322,8 +323,11 @@ fn broken_lines(lines: &[MatrixLine], played: &Played) -> Vec<String> {
         .filter(|line| line.passed && !line.holds() && played.proven())
         .map(|line| {
             format!(
-                "matrix: {}: {} orders, {} effects, {} unresolved still",
-                line.title, line.orders, line.effects, line.open
+                "matrix: {}: {}, {}, {} unresolved still",
+                line.title,
+                counted(line.orders, "order"),
+                counted(line.effects, "effect"),
+                line.open
             )
         })
         .collect()

@@ -13,8 +13,9 @@ use super::output::{Stdout, note};
 use super::place::Place;
 use super::start::{self, Started};
 use crate::runner::work::Patience;
+use crate::tui::palette::{Background, ColorChoice, Depth, is_seven_bits};
 use crate::tui::screen::{self, End, ScreenError};
-use crate::tui::theme::{Background, ColorChoice, Theme};
+use crate::tui::theme::Theme;
 use crate::tui::{linear, terminal};
 
 /// How the screen looks.
@@ -26,7 +27,7 @@ pub struct Look {
     /// What the colours must stand out from
     #[arg(long, global = true, value_enum, default_value_t)]
     pub background: Background,
-    /// Draw with 7-bit characters only
+    /// Draw with 7-bit characters only, as on a Linux console and under a locale without UTF-8
     #[arg(long, global = true)]
     pub ascii: bool,
     /// Line by line, for readers of screens: nothing is redrawn, every change is a new line, answers are typed
@@ -44,13 +45,36 @@ impl Look {
     /// The colours and characters of the screen.
     #[must_use]
     pub fn theme(self) -> Theme {
-        let variable = |name: &str| std::env::var(name).ok();
-        let colored = self
-            .color
-            .resolve(variable("NO_COLOR").as_deref(), variable("TERM").as_deref());
-        let light = self.background.is_light(variable("COLORFGBG").as_deref());
-        Theme::new(colored, self.ascii).on(light, variable("COLORTERM").as_deref())
+        let (term, color_term) = (variable("TERM"), variable("COLORTERM"));
+        let term = term.as_deref();
+        let colored = self.color.resolve(variable("NO_COLOR").as_deref(), term);
+        let background = self.background.resolve(variable("COLORFGBG").as_deref());
+        let depth = Depth::announced(term, color_term.as_deref());
+        let theme = Theme::new(colored, self.seven_bits()).on(background, depth);
+        if term == Some("linux") {
+            theme.without_dim()
+        } else {
+            theme
+        }
     }
+
+    /// The characters of the lines: what is not read on a terminal is written as it is.
+    fn lines(self) -> Theme {
+        let terminal = std::io::stdout().is_terminal();
+        Theme::new(false, self.ascii || terminal && self.seven_bits())
+    }
+
+    fn seven_bits(self) -> bool {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .into_iter()
+            .filter_map(variable)
+            .find(|value| !value.is_empty());
+        self.ascii || is_seven_bits(variable("TERM").as_deref(), locale.as_deref())
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Opens the screen; line by line where there is none to draw on, which is said.
@@ -110,8 +134,7 @@ async fn draw(started: &mut Started, look: Look, folder: &Path) -> Result<End, S
         driver, cluster, ..
     } = started;
     if !look.draws() {
-        let theme = Theme::new(false, look.ascii);
-        return linear::run(driver, cluster, theme, folder, &mut Stdout).await;
+        return linear::run(driver, cluster, look.lines(), folder, &mut Stdout).await;
     }
     screen::run(driver, cluster, look.theme(), folder).await
 }

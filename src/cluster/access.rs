@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::apply::MANIFEST_ANNOTATION;
 use super::manifest::text;
-use super::{Cluster, LookError, Manifest};
+use super::{Cluster, Fingerprint, LookError, Manifest};
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
 
 /// What an access review asks of a service account of the lab's namespace.
@@ -60,11 +60,15 @@ impl Cluster {
     /// Deletes the lab's Roles and RoleBindings that an earlier version of a manifest made and this one does not.
     ///
     /// A right that was taken out of a file would stay otherwise, and the next check would judge it again. Nothing is done
-    /// for files that grant nothing.
+    /// for files that grant nothing. Answers the fingerprints of what is gone by that.
     ///
     /// # Errors
     /// [`LookError::Api`].
-    pub async fn withdraw_grants(&self, file: &str, own: &[&Manifest]) -> Result<(), LookError> {
+    pub async fn withdraw_grants(
+        &self,
+        file: &str,
+        own: &[&Manifest],
+    ) -> Result<Vec<Fingerprint>, LookError> {
         let named = |kind: &str| -> Vec<&str> {
             own.iter()
                 .filter(|manifest| text(&manifest.object, "/kind") == kind)
@@ -73,13 +77,14 @@ impl Cluster {
         };
         let (roles, bindings) = (named("Role"), named("RoleBinding"));
         if roles.is_empty() && bindings.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        self.withdraw::<RoleBinding>(file, &bindings).await?;
-        self.withdraw::<Role>(file, &roles).await
+        let mut gone = self.withdraw::<RoleBinding>(file, &bindings).await?;
+        gone.extend(self.withdraw::<Role>(file, &roles).await?);
+        Ok(gone)
     }
 
-    async fn withdraw<K>(&self, file: &str, kept: &[&str]) -> Result<(), LookError>
+    async fn withdraw<K>(&self, file: &str, kept: &[&str]) -> Result<Vec<Fingerprint>, LookError>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
             + Clone
@@ -92,6 +97,7 @@ impl Cluster {
             .list(&ours)
             .await
             .map_err(LookError::api("list grants", file))?;
+        let mut gone = Vec::new();
         for object in list {
             let name = object.name_any();
             let from = object.annotations().get(MANIFEST_ANNOTATION);
@@ -103,8 +109,13 @@ impl Cluster {
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => return Err(LookError::api("withdraw the grant", name)(error)),
             }
+            gone.push(Fingerprint::gone(
+                &K::api_version(&()),
+                &K::kind(&()),
+                &name,
+            ));
         }
-        Ok(())
+        Ok(gone)
     }
 }
 

@@ -19,16 +19,26 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     pub(super) fn of(live: &Value) -> Self {
-        let content: Map<String, Value> = live
+        let mut content: Map<String, Value> = live
             .as_object()
             .into_iter()
             .flatten()
             .filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
+        let kind = text(live, "/kind");
+        for (_, part, field) in SET_LATER.iter().filter(|(of, ..)| *of == kind) {
+            let part = match *part {
+                "" => Some(&mut content),
+                part => content.get_mut(part).and_then(Value::as_object_mut),
+            };
+            if let Some(part) = part {
+                part.remove(*field);
+            }
+        }
         Self {
             api_version: text(live, "/apiVersion").to_owned(),
-            kind: text(live, "/kind").to_owned(),
+            kind: kind.to_owned(),
             name: text(live, "/metadata/name").to_owned(),
             uid: text(live, "/metadata/uid").to_owned(),
             hash: digest(&canonical(&Value::Object(content))),
@@ -41,6 +51,18 @@ impl Fingerprint {
             uid: NONE.to_owned(),
             hash: NONE.to_owned(),
             ..self.clone()
+        }
+    }
+
+    /// Of an object that is to be gone.
+    #[must_use]
+    pub fn gone(api_version: &str, kind: &str, name: &str) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            uid: NONE.to_owned(),
+            hash: NONE.to_owned(),
         }
     }
 
@@ -121,6 +143,12 @@ impl Drift {
     }
 }
 
+/// What a cluster itself sets some time after an object was made: kind, part, field.
+const SET_LATER: [(&str, &str, &str); 3] = [
+    ("PersistentVolumeClaim", "spec", "volumeName"),
+    ("ServiceAccount", "", "secrets"),
+    ("ServiceAccount", "", "imagePullSecrets"),
+];
 /// Stands for a uid or a content that there is not.
 const NONE: &str = "-";
 /// The first words of the fingerprint that tells the version of a cluster.
@@ -166,12 +194,13 @@ impl Cluster {
             .await
             .map_err(LookError::api("read", title))?;
         Ok(match live {
-            // What was read has no version and kind of its own in every answer.
-            Some(live) => Fingerprint {
-                api_version: kept.api_version.clone(),
-                kind: kept.kind.clone(),
-                ..Fingerprint::of(&serde_json::to_value(&live).unwrap_or_default())
-            },
+            Some(live) => {
+                // What was read has no version and kind of its own in every answer.
+                let mut live = serde_json::to_value(&live).unwrap_or_default();
+                live["apiVersion"] = json!(kept.api_version);
+                live["kind"] = json!(kept.kind);
+                Fingerprint::of(&live)
+            }
             None => kept.absent(),
         })
     }
@@ -226,6 +255,41 @@ mod tests {
         let line = Fingerprint::of(&object).to_string();
         assert_eq!(Fingerprint::parse(&line), Some(Fingerprint::of(&object)));
         assert_eq!(Fingerprint::parse("v1 A"), None);
+    }
+
+    #[test]
+    fn what_the_cluster_sets_later_is_no_difference() {
+        let claim = |spec: Value| {
+            let metadata = json!({"name": "x", "uid": "u"});
+            Fingerprint::of(
+                &json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}),
+            )
+        };
+        let made = claim(json!({"accessModes": ["ReadWriteOnce"]}));
+        let bound = claim(json!({"accessModes": ["ReadWriteOnce"], "volumeName": "pv-1"}));
+        let other = claim(json!({"accessModes": ["ReadOnlyMany"], "volumeName": "pv-1"}));
+        assert_eq!(made, bound);
+        assert_ne!(made, other);
+        let account = |rest: Value| {
+            let mut object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "x", "uid": "u"}});
+            for (key, value) in rest.as_object().unwrap() {
+                object[key] = value.clone();
+            }
+            Fingerprint::of(&object)
+        };
+        let made = account(json!({}));
+        let token = account(
+            json!({"secrets": [{"name": "x-token"}], "imagePullSecrets": [{"name": "x-dockercfg"}]}),
+        );
+        assert_eq!(made, token);
+        assert_ne!(
+            made,
+            account(json!({"automountServiceAccountToken": false}))
+        );
+        assert_ne!(
+            Fingerprint::of(&json!({"kind": "ConfigMap", "secrets": 1})),
+            Fingerprint::of(&json!({"kind": "ConfigMap"}))
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use super::fact::{Fact, Observation};
 use super::journal::Judgement;
 use super::verdict::{Occasion, Outcome, Verdict};
+use crate::words::counted;
 
 /// What a stage expects of one order and action; a field that is not given is not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,11 +127,6 @@ fn holds(
         None if differences.is_empty() => verdict(Outcome::Proven, None, facts),
         _ => verdict(Outcome::Refuted, Some(differences.join(", ")), facts),
     }
-}
-
-/// `1 effect`, `2 effects`.
-fn counted(count: u64, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
 fn wanted(expectation: &OrderExpectation) -> Vec<String> {

@@ -12,6 +12,7 @@ use super::journal::Judgement;
 use super::layer::{Fate, Layer, Reason};
 use super::table::{Cell, CellState, Row, effect_count};
 use super::trail::{Scope, Trail, in_scope};
+use crate::words::counted;
 
 /// The three outcomes; `Unproven` is never shown as a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -438,7 +439,11 @@ pub fn not_repeated(row: &Row, facts: &[Fact], scope: Scope<'_>) -> Verdict {
     };
     let (runs, effects) = outcomes_of(&trail);
     if runs > 1 || effects > 1 {
-        let because = format!("{runs} Workflows and {effects} effects carry it");
+        let because = format!(
+            "{} and {} carry it",
+            counted(runs, "Workflow"),
+            counted(effects, "effect")
+        );
         return Verdict::refuted(claim, because, row.facts());
     }
     if let Some(fact) = finally_acknowledged(&trail) {
@@ -479,7 +484,11 @@ pub fn stays_as_it_was(row: &Row, facts: &[Fact], then: Scope<'_>, now: u32) -> 
             .is_some_and(|fate| fate.passes(Layer::Submit)),
     );
     if runs > allowed || effects > allowed {
-        let because = format!("{runs} Workflows and {effects} effects carry it now");
+        let because = format!(
+            "{} and {} carry it now",
+            counted(runs, "Workflow"),
+            counted(effects, "effect")
+        );
         return Verdict::refuted(claim, because, row.facts());
     }
     match finally_acknowledged(&trail) {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::rule::{self, Rule};
 use super::{Finding, Level, Report};
+use crate::words::counted;
 
 /// One finding a line, then what was meant, then the count.
 #[must_use]
@@ -72,10 +73,6 @@ pub fn summary(report: &Report) -> String {
         let _ = write!(out, "; {} not read", counted(report.not_read.len(), "file"));
     }
     out
-}
-
-fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// One JSON object.

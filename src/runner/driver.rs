@@ -11,19 +11,18 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::drift::{self, Compared, Watch};
 use super::facts::Place;
 use super::fault;
 use super::observer::{Observer, Record};
 use super::work::{Job, Patience, Worker};
-use crate::cluster::{Cluster, Drift, Fingerprint};
+use crate::cluster::Cluster;
 use crate::evidence::journal::IntentAction;
 use crate::evidence::{Entry, Fact};
 use crate::lab::Catalog;
 use crate::session::files::Opened;
 use crate::session::files::WorkingCopies;
-use crate::session::{
-    Context, Difference, Effect, FilesError, Message, SessionFiles, StagePhase, State, Step,
-};
+use crate::session::{Context, Difference, Effect, FilesError, Message, SessionFiles, State};
 
 /// A longer working copy is not read.
 const COPY_LIMIT: u64 = 1 << 20;
@@ -66,6 +65,8 @@ pub struct Driver {
     generation: u64,
     cancel: CancellationToken,
     worker: JoinHandle<()>,
+    /// Looks whether somebody else changes what this lab has applied.
+    watch: Option<Watch>,
     failure: Option<String>,
 }
 
@@ -191,6 +192,7 @@ impl Driver {
             generation: 0,
             cancel: CancellationToken::new(),
             worker,
+            watch: None,
             failure: None,
         };
         driver.carry_out(effects)?;
@@ -236,23 +238,31 @@ impl Driver {
             id: random(),
         };
         let effects = self.state.update(message, &context);
+        if let Some(watch) = &self.watch {
+            // Before anything of it is changed.
+            watch.expect(drift::settled(&self.state));
+        }
         self.carry_out(effects)
     }
 
-    /// The next thing the work has to say; for ever pending when it has nothing.
+    /// The next thing the work has to say, or what somebody else has changed; for ever pending when there is nothing.
     pub async fn next(&mut self) -> Incoming {
-        tokio::select! {
-            // Facts first: an answer may rest on them.
-            biased;
-            Some(facts) = self.facts.recv() => Incoming { generation: None, message: facts.map(Message::Facts) },
-            Some((generation, message)) = self.messages.recv() => Incoming { generation: Some(generation), message: Ok(message) },
-            ended = &mut self.worker, if self.failure.is_none() => {
-                let why = ended.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
-                tracing::error!(why, "the worker has ended");
-                self.failure = Some(format!("what carries out the work has failed ({why}): leave, and start again; what was done is saved"));
-                Incoming { generation: None, message: Ok(Message::Cancel) }
+        loop {
+            tokio::select! {
+                // Facts first: an answer may rest on them.
+                biased;
+                Some(facts) = self.facts.recv() => return Incoming { generation: None, message: facts.map(Message::Facts) },
+                Some((generation, message)) = self.messages.recv() => return Incoming { generation: Some(generation), message: Ok(message) },
+                ended = &mut self.worker, if self.failure.is_none() => {
+                    let why = ended.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
+                    tracing::error!(why, "the worker has ended");
+                    self.failure = Some(format!("what carries out the work has failed ({why}): leave, and start again; what was done is saved"));
+                    return Incoming { generation: None, message: Ok(Message::Cancel) };
+                }
+                drift = changed(&mut self.watch) => if !self.state.knows(&drift) {
+                    return Incoming { generation: None, message: Ok(Message::Drift(drift)) };
+                },
             }
-            else => std::future::pending().await,
         }
     }
 
@@ -314,36 +324,27 @@ impl Driver {
     ///
     /// A difference that this session was about to make is none: what was cut off is done again.
     async fn drift(&mut self, cluster: &Cluster) -> Vec<Difference> {
-        if let StagePhase::Interrupted { step } = self.state.phase()
-            && matches!(
-                step,
-                Step::Applying | Step::Reapplying | Step::Rewinding | Step::Resetting
-            )
-        {
+        let kept = drift::settled(&self.state);
+        if kept.is_empty() {
             return Vec::new();
         }
-        let kept = self
-            .state
-            .progress_here()
-            .map(|lab| lab.fingerprints.clone())
-            .unwrap_or_default();
-        let (mut drift, mut unseen) = (Vec::new(), Vec::new());
-        if !kept.is_empty() {
-            drift.extend(cluster.lost().into_iter().map(Difference::of_all));
-        }
-        for kept in kept.iter().filter_map(|line| Fingerprint::parse(line)) {
-            match cluster.live_fingerprint(&kept).await {
-                Ok(live) => drift.extend(difference(&kept, &live)),
-                Err(error) => unseen.push(error.to_string()),
-            }
-        }
+        let mut found: Vec<_> = cluster.lost().into_iter().map(Difference::of_all).collect();
+        let Compared { drift, unseen } = drift::compare(cluster, &kept).await;
+        found.extend(drift);
         if let Some(first) = unseen.first() {
             let count = unseen.len();
             self.state.note_found([format!(
                 "{count} of the objects of this lab could not be compared with what was applied, so that a change of them is not seen ({first}); start again once they can be read"
             )]);
         }
-        drift
+        found
+    }
+
+    /// From now on it is noticed when somebody else changes an object of the present lab.
+    pub fn watch_objects(&mut self) {
+        let watch = Watch::start(self.cluster.clone());
+        watch.expect(drift::settled(&self.state));
+        self.watch = Some(watch);
     }
 
     /// The lab's own text of a manifest; empty when there is none.
@@ -424,6 +425,13 @@ impl Driver {
     }
 }
 
+async fn changed(watch: &mut Option<Watch>) -> Vec<Difference> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The name of what was typed for a manifest and not saved.
 fn unsaved(file: &str) -> String {
     format!("{file}.unsaved")
@@ -441,26 +449,6 @@ fn not_text(path: PathBuf) -> Option<DriverError> {
         line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
         byte: *rest.first()?,
         path,
-    })
-}
-
-/// What the learner is told of an object that is not as it was left.
-fn difference(kept: &Fingerprint, live: &Fingerprint) -> Option<Difference> {
-    let how = match Drift::between(kept, live) {
-        Drift::None => return None,
-        Drift::Gone => "is gone".to_owned(),
-        Drift::Back => "is there again".to_owned(),
-        Drift::Replaced => "was deleted and made anew".to_owned(),
-        Drift::Changed => "was changed".to_owned(),
-        Drift::Version => format!(
-            "has version {}, and had {} when this lab was applied",
-            live.hash, kept.hash
-        ),
-    };
-    Some(Difference {
-        text: format!("{}/{} {how}", kept.kind, kept.name),
-        kept: kept.to_string(),
-        live: live.to_string(),
     })
 }
 

@@ -12,6 +12,7 @@ use crate::cluster::{
 use crate::embedded::bus::ConsumerInfo;
 use crate::evidence::{Fact, Layer, Observation, OrderExpectation, PodInstance, Right, reason};
 use crate::session::message::GateCondition;
+use crate::words::counted;
 
 /// Where in the session something belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -513,7 +514,9 @@ pub fn order_state(place: &Place, order: &OrderExpectation, books: &Books) -> Fa
         format!(", {count} at the destination")
     });
     let line = format!(
-        "order {id} {action}: {attempts} attempts, {effects} effects in the ledger{at_destination}, claim {}",
+        "order {id} {action}: {}, {} in the ledger{at_destination}, claim {}",
+        counted(attempts, "attempt"),
+        counted(effects, "effect"),
         claim.as_deref().unwrap_or("none")
     );
     let observation = Observation::OrderState {

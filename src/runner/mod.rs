@@ -7,6 +7,7 @@ pub mod acting;
 mod applying;
 pub mod autopilot;
 mod clearing;
+mod drift;
 pub mod driver;
 pub mod errand;
 pub mod expected;

@@ -15,7 +15,8 @@ use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
 use super::{fault, gate, looking, sending};
 use crate::cluster::{
-    self, AccessQuestion, ApplyError, Cluster, LookError, Manifest, RewindError, SendError,
+    self, AccessQuestion, ApplyError, Cluster, Fingerprint, LookError, Manifest, RewindError,
+    SendError,
 };
 use crate::evidence::{Expectation, Fact, OrderExpectation, Right};
 use crate::kinds;
@@ -65,13 +66,6 @@ pub struct Worker {
     pub observer: Arc<Observer>,
     pub messages: mpsc::UnboundedSender<(u64, Message)>,
     pub patience: Patience,
-}
-
-/// What an apply came to.
-struct Applied {
-    fingerprints: Vec<String>,
-    /// How it differs from the lab's own files, as a diff; `None` where it does not.
-    change: Option<String>,
 }
 
 /// An effect with the generation that asked for it.
@@ -125,15 +119,21 @@ impl Worker {
                 attempt,
                 manifests,
             } => {
-                let applied = self.apply(&lab, &stage, attempt, &manifests).await;
-                if let Ok(Applied { change, .. }) = &applied
-                    && let Some(diff) = change.clone()
-                {
+                let mut fingerprints = Vec::new();
+                let applied = self
+                    .apply(&lab, &stage, attempt, &manifests, &mut fingerprints)
+                    .await;
+                let before = match &applied {
+                    Ok(change) => change.clone().map(|diff| Message::Changed { diff }),
+                    Err(_) => Some(Message::AppliedInPart {
+                        fingerprints: fingerprints.clone(),
+                    }),
+                };
+                if let Some(message) = before {
                     // The effect's own answer follows: one place to die at after it, not two of one name.
-                    let changed = Message::Changed { diff };
-                    let _ = self.messages.send((asked.generation, changed));
+                    let _ = self.messages.send((asked.generation, message));
                 }
-                let result = applied.map(|applied| applied.fingerprints);
+                let result = applied.map(|_| fingerprints);
                 self.answer(&asked, Message::Applied { attempt, result });
             }
             Effect::Act {
@@ -253,13 +253,16 @@ impl Worker {
         }
     }
 
+    /// Answers how what it applied differs from the lab's own files, as a diff; `None` where it does not. What it has changed
+    /// is in `fingerprints`, however it ended.
     async fn apply(
         &self,
         lab: &str,
         stage: &str,
         attempt: u32,
         files: &[String],
-    ) -> Result<Applied, StepError> {
+        fingerprints: &mut Vec<String>,
+    ) -> Result<Option<String>, StepError> {
         let mut manifests = Vec::new();
         let mut texts = Vec::new();
         for file in files {
@@ -271,8 +274,10 @@ impl Worker {
         }
         if self.is_afresh(lab, stage) {
             self.delete_sensor().await?;
+            let sensor = kinds::sensor();
+            let gone = Fingerprint::gone(&sensor.api_version, &sensor.kind, looking::SENSOR);
+            fingerprints.push(gone.to_string());
         }
-        let mut fingerprints = Vec::new();
         let suffix = self.cluster.attempt_suffix(lab, attempt);
         for manifest in &mut manifests {
             // Before anybody can write a word of it.
@@ -297,10 +302,9 @@ impl Worker {
         }
         for file in files {
             let own: Vec<&Manifest> = manifests.iter().filter(|one| one.file == *file).collect();
-            self.cluster
-                .withdraw_grants(file, &own)
-                .await
-                .map_err(environment)?;
+            let gone = self.cluster.withdraw_grants(file, &own).await;
+            let gone = gone.map_err(environment)?;
+            fingerprints.extend(gone.iter().map(ToString::to_string));
         }
         // Without the files that hold a Secret.
         let mut change = String::new();
@@ -312,10 +316,7 @@ impl Worker {
             change.push_str(&applying::change(file, original, &text));
         }
         self.focus(lab, stage, attempt).await;
-        Ok(Applied {
-            fingerprints,
-            change: (!change.is_empty()).then_some(change),
-        })
+        Ok((!change.is_empty()).then_some(change))
     }
 
     /// An edit holds what it is an edit of; else the cluster would be judged as somebody else left it.

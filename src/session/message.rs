@@ -35,6 +35,8 @@ pub enum Message {
 
     /// What is being applied differs from the lab's own files, as a diff; [`Message::Applied`] follows.
     Changed { diff: String },
+    /// An apply that failed had changed these objects before; [`Message::Applied`] follows.
+    AppliedInPart { fingerprints: Vec<String> },
     /// Apply ended.
     Applied {
         attempt: u32,
@@ -61,7 +63,7 @@ pub enum Message {
     Reviewed { result: Result<(), StepError> },
     /// A rewind or reset ended.
     Rewound { result: Result<(), StepError> },
-    /// Cluster and checkpoint differ. Empty when they agree again.
+    /// How the objects of the lab differ from what it had applied. Empty when they agree again.
     Drift(Vec<Difference>),
     /// The learner's choice after [`Message::Drift`].
     Reconcile(Reconcile),
@@ -93,6 +95,12 @@ impl Difference {
             kept: String::new(),
             live: String::new(),
         }
+    }
+
+    /// Whether it is of no one object.
+    #[must_use]
+    pub fn is_of_all(&self) -> bool {
+        self.kept.is_empty()
     }
 }
 

@@ -6,6 +6,7 @@ use super::pipeline::{has_work, manifests};
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
 use crate::lab::StageKind;
+use crate::words::counted;
 
 impl State {
     pub(super) fn on_next(&mut self, context: &Context, out: &mut Vec<Effect>) {
@@ -157,7 +158,7 @@ impl State {
         };
         let stages = self.labs[lab].stages.len();
         if stage >= stages {
-            self.notice = Some(format!("lab `{name}` has {stages} stages"));
+            self.notice = Some(format!("lab `{name}` has {}", counted(stages, "stage")));
             return;
         }
         if stage > self.reached(lab) {

@@ -131,9 +131,11 @@ impl LabProgress {
 
     /// Takes what an apply answered; an object that was applied before has a new fingerprint.
     pub(super) fn take_fingerprints(&mut self, applied: Vec<String>) {
-        self.fingerprints
-            .retain(|old| !applied.iter().any(|new| object_of(new) == object_of(old)));
-        self.fingerprints.extend(applied);
+        for new in applied {
+            self.fingerprints
+                .retain(|old| object_of(old) != object_of(&new));
+            self.fingerprints.push(new);
+        }
     }
 }
 

@@ -136,6 +136,9 @@ impl State {
             Message::Facts(facts) => self.take_facts(facts),
             Message::Gate(report) => self.on_gate(report, context, &mut out),
             Message::Changed { diff } => self.note(APPLIED, diff, &mut out),
+            Message::AppliedInPart { fingerprints } => {
+                self.here_mut().take_fingerprints(fingerprints);
+            }
             Message::Applied { attempt, result } => {
                 self.on_applied(attempt, result, context, &mut out);
             }
@@ -149,7 +152,7 @@ impl State {
             Message::Collected { complete: _ } => self.on_collected(context, &mut out),
             Message::Reviewed { result } => self.on_reviewed(result, &mut out),
             Message::Rewound { result } => self.on_rewound(result, context, &mut out),
-            Message::Drift(drift) => self.drift = drift,
+            Message::Drift(drift) => self.on_drift(drift),
             learner => {
                 self.notice = None;
                 self.found.clear();
@@ -407,6 +410,23 @@ impl State {
         } else {
             self.phase.clone()
         }
+    }
+
+    /// What was said of the whole cluster stands until the learner settles it.
+    fn on_drift(&mut self, seen: Vec<Difference>) {
+        let differed = !self.drift.is_empty();
+        self.drift
+            .retain(|one| one.is_of_all() && !seen.contains(one));
+        self.drift.extend(seen);
+        if differed && self.drift.is_empty() {
+            self.notice = Some("the cluster is again as this session left it".to_owned());
+        }
+    }
+
+    /// Whether this is what is known to differ in the lab's objects.
+    #[must_use]
+    pub fn knows(&self, seen: &[Difference]) -> bool {
+        self.drift.iter().filter(|one| !one.is_of_all()).eq(seen)
     }
 
     fn reconcile(&mut self, choice: Reconcile, context: &Context, out: &mut Vec<Effect>) {

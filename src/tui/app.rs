@@ -379,10 +379,11 @@ impl App {
 
     /// Takes what was pasted: into the built-in editor, or the first line of it into what is searched for.
     pub fn paste(&mut self, text: &str) {
+        let text = moving::pasted(text);
         if let Some(editor) = &mut self.editor {
-            editor.paste(text);
+            editor.paste(&text);
         } else if self.prompt.is_some() {
-            self.paste_into_prompt(text);
+            self.paste_into_prompt(&text);
         }
     }
 

@@ -251,6 +251,22 @@ mod tests {
         assert_eq!(editor.area.cursor().0, 1);
     }
 
+    /// However a terminal sends the ends of lines: xterm and tmux as the Enter key does, others as they are.
+    #[test]
+    fn what_is_pasted_keeps_its_lines_and_nothing_that_controls_a_terminal() {
+        for end in ["\n", "\r", "\r\n"] {
+            let mut app = app("");
+            let lines = ["kind: A", "\ta: \u{1b}[31m日本\u{7}", "", "b: 1", ""];
+            app.paste(&lines.join(end));
+            let editor = app.editor.as_ref().unwrap();
+            assert_eq!(editor.text(), "kind: A\n\ta: [31m日本\n\nb: 1\n", "{end:?}");
+            app.editor = None;
+            app.prompt = Some(crate::tui::app::Prompt::default());
+            app.paste(&["one", "two"].join(end));
+            assert_eq!(app.prompt.unwrap().text, "one", "{end:?}");
+        }
+    }
+
     #[test]
     fn what_is_not_saved_is_not_lost_by_one_key() {
         let mut app = app(GOOD);

@@ -82,6 +82,7 @@ pub async fn run(
         dir: dir.to_owned(),
         labs: driver.state().labs().clone(),
     };
+    driver.watch_objects();
     let mut linear = Linear {
         driver,
         app: App::new(theme),
@@ -189,6 +190,7 @@ impl Linear<'_> {
     /// One line for each thing that is not as it was said last.
     fn changes(&mut self) {
         let state = self.driver.state();
+        self.app.differs(state);
         let mut lines = Vec::new();
         if !std::mem::replace(&mut self.told_found, true) {
             lines.extend(state.found().iter().cloned());

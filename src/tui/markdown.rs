@@ -439,13 +439,6 @@ fn trimmed(mut spans: Vec<Span<'static>>) -> Line<'static> {
     Line::from(spans)
 }
 
-/// `1 line`, `2 lines`.
-#[must_use]
-pub fn counted(count: usize, what: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{ending}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

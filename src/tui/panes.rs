@@ -1,5 +1,7 @@
 //! Lines of the panes: evidence, logs, manifest, ledger, counters, access, gate, report.
 
+pub mod access;
+
 use std::collections::BTreeSet;
 
 use ratatui::style::Style;
@@ -10,8 +12,8 @@ use super::app::{App, Pane};
 use super::brief;
 use super::look::Table;
 use super::markdown::{self, cut};
-use crate::evidence::access::reviewed;
-use crate::evidence::{CellState, Fact, Observation, Right, Row, Scope, counters};
+use crate::evidence::{CellState, Fact, Observation, Row, Scope, counters};
+use crate::report::matrix;
 use crate::session::State;
 
 /// Points in time of the chart of the counters, at most.
@@ -208,7 +210,7 @@ pub fn block(state: &State, app: &App, width: u16) -> Vec<Shown> {
         }
         Pane::Ledger => ledger(state, app, usize::from(width)),
         Pane::Counters => counted(state, app, usize::from(width)),
-        Pane::Access => access(state, app),
+        Pane::Access => access::lines(state, app.theme),
         Pane::Gate => gate(state, app),
         Pane::Report => report(app, width),
     }
@@ -260,10 +262,14 @@ fn rows_of(table: &Table, app: &App, room: usize) -> Vec<Shown> {
         fact: None,
         command: Some(table.command.clone()),
     };
-    let mut lines = vec![with_command(Line::from(Span::styled(
-        format!("{} ({})", table.title, table.rows.len()),
-        theme.strong(),
-    )))];
+    // One that could not be read has no number of rows.
+    let title = if table.remark.is_some() && table.rows.is_empty() {
+        table.title.clone()
+    } else {
+        format!("{} ({})", table.title, table.rows.len())
+    };
+    let title = Span::styled(title, theme.strong());
+    let mut lines = vec![with_command(Line::from(title))];
     if let Some(remark) = &table.remark {
         lines.push(with_command(Line::from(Span::styled(
             theme.text(remark),
@@ -341,13 +347,20 @@ fn shown_attempt(state: &State, app: &App) -> u32 {
 
 /// The verification matrix, where the lab is one; then the chart.
 fn counted(state: &State, app: &App, width: usize) -> Vec<Shown> {
-    let matrix = state
-        .lab()
-        .and_then(|lab| state.matrix_of(&lab.name))
-        .map(|lines| crate::report::matrix::text(&lines))
-        .unwrap_or_default();
-    let mut lines: Vec<Shown> = matrix
-        .lines()
+    let matrix = state.matrix().unwrap_or_default();
+    let table = matrix::text(&matrix);
+    let texts: Vec<String> = if matrix.is_empty() {
+        Vec::new()
+    } else if table.lines().all(|line| line.width() <= width) {
+        table.lines().map(str::to_owned).collect()
+    } else {
+        matrix::sentences(&matrix)
+            .flat_map(|line| markdown::wrap(&[Span::raw(line)], width, "", "  "))
+            .map(|line| line.to_string())
+            .collect()
+    };
+    let mut lines: Vec<Shown> = texts
+        .iter()
         .map(|line| Shown::plain(app.theme.text(line), Style::new()))
         .collect();
     lines.extend(chart(state, app, width));
@@ -425,87 +438,6 @@ fn chart(state: &State, app: &App, width: usize) -> Vec<Shown> {
         "Equal counters say nothing about which events they counted.",
         theme.dim(),
     ));
-    lines
-}
-
-/// What the API server answered about rights, and what the stage expects of them.
-fn access(state: &State, app: &App) -> Vec<Shown> {
-    let theme = app.theme;
-    let mut latest: Vec<(Right, &Fact)> = Vec::new();
-    for fact in state.facts() {
-        if let Some(right) = reviewed(&fact.observation) {
-            latest.retain(|(known, _)| *known != right);
-            latest.push((right, fact));
-        }
-    }
-    let expected = |right: &Right| {
-        state
-            .stage()
-            .into_iter()
-            .flat_map(|stage| &stage.access)
-            .map(|check| check.expectation())
-            .find(|expectation| expectation.right == *right)
-            .map(|expectation| expectation.allowed)
-    };
-    let mut open: Vec<Right> = state
-        .stage()
-        .into_iter()
-        .flat_map(|stage| &stage.access)
-        .map(|check| check.expectation().right)
-        .collect();
-    open.retain(|right| !latest.iter().any(|(known, _)| known == right));
-    if latest.is_empty() && open.is_empty() {
-        return vec![Shown::plain(
-            "no right was asked for in this lab yet",
-            theme.dim(),
-        )];
-    }
-    latest.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let head = format!(
-        "{:<6} {:<9} {:<20} {:<8} {:<40} attempt",
-        "layer", "allowed", "account", "verb", "resource"
-    );
-    let mut lines = vec![Shown::plain(head, theme.dim())];
-    lines.extend(latest.into_iter().map(|(right, fact)| {
-        let allowed = matches!(fact.observation, Observation::Access { allowed: true, .. });
-        let (state, word) = if allowed {
-            (CellState::Yes, "yes")
-        } else {
-            (CellState::No, "no")
-        };
-        let wanted = match expected(&right) {
-            Some(wanted) if wanted == allowed => ", as it should be",
-            Some(true) => ", and is needed",
-            Some(false) => ", and is too much",
-            None => "",
-        };
-        let text = format!(
-            "{:<6} {} {:<7} {:<20} {:<8} {:<40} a{}{wanted}",
-            right.layer().name(),
-            theme.mark(state),
-            word,
-            right.account,
-            right.verb,
-            right.resource_in_group(),
-            fact.attempt
-        );
-        Shown {
-            line: Line::from(Span::styled(theme.text(&text), theme.cell(state))),
-            fact: Some(fact.seq),
-            command: None,
-        }
-    }));
-    lines.extend(open.into_iter().map(|right| {
-        let text = format!(
-            "{:<6} {:<9} {:<20} {:<8} {:<40} not asked yet",
-            right.layer().name(),
-            "?",
-            right.account,
-            right.verb,
-            right.resource_in_group()
-        );
-        Shown::plain(theme.text(&text), theme.dim())
-    }));
     lines
 }
 

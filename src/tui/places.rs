@@ -112,7 +112,11 @@ impl Places {
         self.status = room.take(1);
         match area {
             Area::Text => self.text = rest,
-            Area::Table => self.table = rest,
+            Area::Table => {
+                let mut room = Room { area: rest };
+                self.table = room.take(rest.height.saturating_sub(1));
+                self.counters = room.area;
+            }
             Area::Pane => {
                 let mut room = Room { area: rest };
                 self.tabs = room.take(1);

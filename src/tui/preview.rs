@@ -2,11 +2,11 @@
 
 use super::app::{Overlay, before_applying, not_text, unreadable};
 use super::manifest;
-use super::markdown::counted;
 use super::replay::{self, Replayed};
 use crate::cluster::Manifest;
 use crate::runner::driver::{Driver, DriverError};
 use crate::session::{Message, StagePhase};
+use crate::words::counted;
 
 /// The manifest that is to be looked at before Enter applies it: its working copy was edited, here or by another program.
 /// The session is told of an edit that it does not know of.

@@ -132,6 +132,7 @@ impl<'a, S: Surface> Screen<'a, S> {
         app.reach.push(cluster.name().to_owned());
         app.logs = LogBook::in_folder(&dir.join("logs"));
         let (follower, logs) = cluster.follow_all_logs("");
+        driver.watch_objects();
         let looker = Looker {
             cluster: cluster.clone(),
             dir: dir.to_owned(),
@@ -220,6 +221,7 @@ impl<'a, S: Surface> Screen<'a, S> {
             self.app.flash = None;
         }
         self.app.touch();
+        self.app.differs(self.driver.state());
         self.app.failure = self.driver.failure().map(str::to_owned);
         self.stale_texts = true;
         self.dirty = true;

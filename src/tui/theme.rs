@@ -4,98 +4,18 @@
 //! attributes. (With crossterm 0.29 a colour command under `NO_COLOR` would reset the attributes as well, so no slot may
 //! hold a colour then.)
 
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 
+use super::palette::{Background, Depth, Palette};
 use crate::evidence::{CellState, Outcome};
-
-/// When colours are used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum ColorChoice {
-    /// Unless `NO_COLOR` is set or the terminal is dumb.
-    #[default]
-    Auto,
-    Always,
-    Never,
-}
-
-impl ColorChoice {
-    /// Resolves the choice from the environment (`NO_COLOR` non-empty, `TERM`).
-    #[must_use]
-    pub fn resolve(self, no_color: Option<&str>, term: Option<&str>) -> bool {
-        match self {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => no_color.is_none_or(str::is_empty) && term != Some("dumb"),
-        }
-    }
-}
-
-/// What the colours must stand out from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Background {
-    /// What `COLORFGBG` says, else dark.
-    #[default]
-    Auto,
-    Dark,
-    Light,
-}
-
-impl Background {
-    /// Resolves the choice from `COLORFGBG` (`foreground;background`, colours 7 and 9 to 15 are light).
-    #[must_use]
-    pub fn is_light(self, colors: Option<&str>) -> bool {
-        match self {
-            Background::Dark => false,
-            Background::Light => true,
-            Background::Auto => colors
-                .and_then(|text| text.rsplit(';').next())
-                .and_then(|number| number.parse::<u8>().ok())
-                .is_some_and(|number| number == 7 || (9..=15).contains(&number)),
-        }
-    }
-}
-
-/// Three colours, no two of which meet in any common kind of colour blindness: blue for good, orange for stopped,
-/// another one for code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Palette {
-    good: Color,
-    bad: Color,
-    code: Color,
-}
-
-impl Palette {
-    fn choose(light: bool, true_color: bool) -> Self {
-        match (light, true_color) {
-            (false, false) => Self {
-                good: Color::LightBlue,
-                bad: Color::Yellow,
-                code: Color::Cyan,
-            },
-            (true, false) => Self {
-                good: Color::Blue,
-                bad: Color::Red,
-                code: Color::Magenta,
-            },
-            (false, true) => Self {
-                good: Color::Rgb(86, 180, 233),
-                bad: Color::Rgb(230, 159, 0),
-                code: Color::Rgb(204, 121, 167),
-            },
-            (true, true) => Self {
-                good: Color::Rgb(0, 90, 150),
-                bad: Color::Rgb(175, 70, 0),
-                code: Color::Rgb(140, 50, 100),
-            },
-        }
-    }
-}
 
 /// Everything the views take a style or a symbol from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
     palette: Option<Palette>,
     ascii: bool,
+    /// Whether dim text can still be read.
+    dims: bool,
 }
 
 impl Theme {
@@ -104,17 +24,26 @@ impl Theme {
     #[must_use]
     pub fn new(colored: bool, ascii: bool) -> Self {
         Self {
-            palette: colored.then(|| Palette::choose(false, false)),
+            palette: colored.then(|| Palette::choose(Background::Dark, Depth::Own)),
             ascii,
+            dims: true,
         }
     }
 
-    /// The same for another background, and with more colours where `COLORTERM` says `truecolor` or `24bit`.
+    /// The same for another background, with as many colours as the terminal has.
     #[must_use]
-    pub fn on(self, light: bool, color_term: Option<&str>) -> Self {
-        let true_color = matches!(color_term, Some("truecolor" | "24bit"));
+    pub fn on(self, background: Background, depth: Depth) -> Self {
         Self {
-            palette: self.palette.map(|_| Palette::choose(light, true_color)),
+            palette: self.palette.map(|_| Palette::choose(background, depth)),
+            ..self
+        }
+    }
+
+    /// The same without dim text, for a terminal that draws it so dark that it cannot be read.
+    #[must_use]
+    pub fn without_dim(self) -> Self {
+        Self {
+            dims: false,
             ..self
         }
     }
@@ -138,7 +67,11 @@ impl Theme {
     /// Text that is less important.
     #[must_use]
     pub fn dim(self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
+        if self.dims {
+            Style::new().add_modifier(Modifier::DIM)
+        } else {
+            Style::new()
+        }
     }
 
     /// Headings and names.
@@ -181,8 +114,8 @@ impl Theme {
     #[must_use]
     pub fn cell(self, state: CellState) -> Style {
         match state {
-            CellState::Yes => self.good(),
-            CellState::Implied => self.good().add_modifier(Modifier::DIM),
+            // An implied one is told by its mark: dim and in colour it could not be read.
+            CellState::Yes | CellState::Implied => self.good(),
             CellState::No => self.bad().add_modifier(Modifier::BOLD),
             CellState::Pending => Style::new(),
             CellState::Unknown => self.dim(),
@@ -308,16 +241,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_follows_choice_then_environment() {
-        assert!(ColorChoice::Auto.resolve(None, Some("xterm")));
-        assert!(ColorChoice::Auto.resolve(Some(""), Some("xterm")));
-        assert!(!ColorChoice::Auto.resolve(Some("1"), Some("xterm")));
-        assert!(!ColorChoice::Auto.resolve(None, Some("dumb")));
-        assert!(ColorChoice::Always.resolve(Some("1"), Some("dumb")));
-        assert!(!ColorChoice::Never.resolve(None, Some("xterm")));
-    }
-
-    #[test]
     fn without_colour_no_slot_holds_one_and_states_differ_by_mark() {
         let theme = Theme::new(false, true);
         let states = [
@@ -335,41 +258,6 @@ mod tests {
             assert!(theme.mark(state).is_ascii());
         }
         assert!(theme.text("ä→✔\u{1b}[2J").is_ascii());
-    }
-
-    #[test]
-    fn every_palette_keeps_good_and_bad_apart_and_follows_the_terminal() {
-        let mut seen = std::collections::BTreeSet::new();
-        for light in [false, true] {
-            for terminal in [None, Some("truecolor")] {
-                let theme = Theme::new(true, false).on(light, terminal);
-                let (good, bad) = (theme.good().fg, theme.bad().fg);
-                assert_ne!(good, bad);
-                seen.insert(format!("{good:?} {bad:?}"));
-                let is_rgb = matches!(good, Some(Color::Rgb(..)));
-                assert_eq!(is_rgb, terminal.is_some(), "only where it is announced");
-            }
-        }
-        assert_eq!(seen.len(), 4);
-        assert_eq!(
-            Theme::new(false, false).on(true, Some("24bit")).good().fg,
-            None
-        );
-    }
-
-    #[test]
-    fn the_background_is_what_the_terminal_says() {
-        for (said, light) in [
-            (None, false),
-            (Some("15;0"), false),
-            (Some("0;15"), true),
-            (Some("0;default;7"), true),
-            (Some("nonsense"), false),
-        ] {
-            assert_eq!(Background::Auto.is_light(said), light, "{said:?}");
-        }
-        assert!(!Background::Dark.is_light(Some("0;15")));
-        assert!(Background::Light.is_light(None));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// From the top to the bottom.
-const HOUSE: [&str; 13] = [
+const HOUSE: [&str; 14] = [
     "cli", "tui", "report", "runner", "session", "lab", "evidence", "cluster", "lint", "embedded",
-    "sensor", "ledger", "kinds",
+    "sensor", "ledger", "kinds", "words",
 ];
 
 fn sources(folder: &Path) -> Vec<(PathBuf, String)> {

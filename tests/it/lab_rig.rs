@@ -145,8 +145,23 @@ pub struct Rig {
     pub cluster: Arc<EmbeddedCluster>,
     cut: Arc<AtomicBool>,
     refusal: Refusal,
+    seen: Cluster,
+    catalog: Arc<Catalog>,
     state: tempfile::TempDir,
     _labs: tempfile::TempDir,
+}
+
+const RIG_PATIENCE: Patience = Patience {
+    gate: Some(Duration::from_secs(40)),
+    stuck: Duration::from_secs(1),
+    collect: Duration::from_secs(20),
+};
+
+async fn driver(folder: &Path, seen: &Cluster, catalog: &Arc<Catalog>) -> Driver {
+    let opened = SessionFiles::open(folder, Timestamp::now()).unwrap();
+    Driver::start(opened, seen.clone(), Arc::clone(catalog), RIG_PATIENCE)
+        .await
+        .unwrap()
 }
 
 impl Rig {
@@ -179,21 +194,14 @@ impl Rig {
             cut: Arc::clone(&cut),
         };
         let seen = Cluster::embedded(Client::new(line, "eventlab"), "eventlab", Arc::new(reach));
-        let opened = SessionFiles::open(state.path(), Timestamp::now()).unwrap();
         let catalog = Arc::new(Catalog::folder(labs.path()).unwrap());
-        let patience = Patience {
-            gate: Some(Duration::from_secs(40)),
-            stuck: Duration::from_secs(1),
-            collect: Duration::from_secs(20),
-        };
-        let driver = Driver::start(opened, seen, catalog, patience)
-            .await
-            .unwrap();
         let mut rig = Rig {
-            driver,
+            driver: driver(state.path(), &seen, &catalog).await,
             cluster,
             cut,
             refusal,
+            seen,
+            catalog,
             state,
             _labs: labs,
         };
@@ -203,6 +211,22 @@ impl Rig {
         };
         rig.driver.tell(lab).unwrap();
         rig
+    }
+
+    /// Leaves the session, and takes it up again on the same cluster.
+    pub async fn taken_up_again(self) -> Rig {
+        self.driver.close().await;
+        // The observer has the files a moment longer than the driver.
+        let taken = async {
+            while SessionFiles::open(self.state.path(), Timestamp::now()).is_err() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(GUARD, taken).await.unwrap();
+        Rig {
+            driver: driver(self.state.path(), &self.seen, &self.catalog).await,
+            ..self
+        }
     }
 
     /// The session's folder.

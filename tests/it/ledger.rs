@@ -242,7 +242,7 @@ fn people_can_read_and_verify() {
     assert_eq!(text(command("attempts", &db)).lines().count(), 3);
     let verify = text(command("verify", &db));
     assert!(
-        verify.starts_with("consistent: 2 attempts, 2 effects, 1 balances"),
+        verify.starts_with("consistent: 2 attempts, 2 effects, 1 balance"),
         "{verify}"
     );
     assert!(

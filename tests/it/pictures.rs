@@ -144,9 +144,9 @@ fn svg(buffer: &Buffer) -> String {
                 continue;
             }
             let color = match style.fg {
-                Some(Color::LightBlue) => "#79b8ff",
-                Some(Color::Yellow) => "#e6b450",
                 Some(Color::Cyan) => "#6fd3d3",
+                Some(Color::Yellow) => "#e6b450",
+                Some(Color::Green) => "#8fd18f",
                 _ => "#d8dee9",
             };
             let (left, top) = (f32::from(from) * WIDE + 8.0, f32::from(y) * HIGH + 8.0);

@@ -485,8 +485,8 @@ fn styles_say_the_same_as_the_words() {
     };
     let selected = find("Succeeded");
     assert!(selected.add_modifier.contains(Modifier::REVERSED));
-    assert_eq!(selected.fg, Some(Color::LightBlue));
-    assert_eq!(find("+1").fg, Some(Color::LightBlue));
+    assert_eq!(selected.fg, Some(Color::Cyan));
+    assert_eq!(find("+1").fg, Some(Color::Cyan));
     assert!(find("passed").add_modifier.contains(Modifier::BOLD));
     assert!(find("quit").add_modifier.is_empty());
 }

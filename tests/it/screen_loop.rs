@@ -425,11 +425,26 @@ async fn an_edit_is_previewed_and_differences_are_settled() {
         .await;
     assert_eq!(end, End::Interrupted);
 
-    // A Sensor that was deleted, applied again.
-    delete_sensor(&place).await;
-    let listed = ["Sensor/orders is gone"];
+    // A Sensor that is deleted while the screen is open, applied again; and a Role that is edited, and edited back.
+    let (there, listed) = (&place, ["Sensor/orders is gone"]);
     place
-        .play(|script| settle(script, &listed, REAPPLY, "stage 2/2"))
+        .play(|script| async move {
+            script.wait_for("stage 2/2").await;
+            edit_role(there, "list").await;
+            script
+                .wait_for("the cluster differs: Role/order-submit was changed")
+                .await;
+            script.press(KeyCode::Enter);
+            script.wait_for("- Role/order-submit was changed").await;
+            // Who is asked about a difference is not asked any more once there is none.
+            edit_role(there, "create").await;
+            script
+                .wait_for("the cluster is again as this session left it")
+                .await;
+            script.wait_gone("Role/order-submit was changed").await;
+            delete_sensor(there).await;
+            settle(script, &listed, REAPPLY, "stage 2/2").await;
+        })
         .await;
     assert!(sensors(&place).get_opt("orders").await.unwrap().is_some());
 

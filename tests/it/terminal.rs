@@ -50,6 +50,7 @@ impl Session {
         let child = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
             .args(["--state-dir", state.to_str().unwrap()])
             .env("TERM", "xterm-256color")
+            .env("LC_ALL", "C.UTF-8")
             .stdin(side())
             .stdout(side())
             .stderr(side())
@@ -65,6 +66,7 @@ impl Session {
         command.args(["--state-dir", state.to_str().unwrap()]);
         command.args(arguments);
         command.env("TERM", "xterm-256color");
+        command.env("LC_ALL", "C.UTF-8");
         command.env("VISUAL", "sed -i s/atomic/edited/");
         command.env_remove("EVENTLAB_KILL_AT");
         command.env_remove("NO_COLOR");
@@ -131,6 +133,7 @@ impl Session {
         // What is typed here is nobody's history.
         command.env("HISTFILE", "");
         command.env("TERM", "xterm-256color");
+        command.env("LC_ALL", "C.UTF-8");
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
         Some(Self::over(child, pair.master))
@@ -465,6 +468,7 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_comes_back() {
     command.env("PS1", "ready> ");
     command.env("HISTFILE", "");
     command.env("TERM", "xterm-256color");
+    command.env("LC_ALL", "C.UTF-8");
     command.env_remove("ENV");
     let child = pair.slave.spawn_command(command).unwrap();
     drop(pair.slave);

@@ -77,6 +77,27 @@ async fn neither_a_row_by_hand_nor_what_an_earlier_go_left_passes_a_check() {
         rows.iter().all(|other| other.trace != row.trace),
         "each go has traces of its own"
     );
+
+    // What the session itself has changed differs from nothing: a grant that was taken back, an apply that broke off.
+    let role = |name: &str| {
+        format!(
+            "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{name: {name}}}\nrules: []\n"
+        )
+    };
+    let sensor = rig.driver.original(MANIFEST);
+    rig.edit(&format!("{sensor}{}{}", role("kept"), role("taken-back")));
+    Rig::failures(rig.check().await);
+    rig.edit(&format!("{sensor}{}", role("kept")));
+    Rig::failures(rig.check().await);
+    rig.edit(&format!(
+        "{sensor}{}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: No_Name}}\n",
+        role("kept")
+    ));
+    let failures = Rig::failures(rig.check().await);
+    assert_eq!(failures[0].reason, "apply-refused", "{failures:?}");
+    let rig = rig.taken_up_again().await;
+    let none: [&str; 0] = [];
+    assert_eq!(rig.driver.state().drift(), none);
     rig.stop().await;
 }
 

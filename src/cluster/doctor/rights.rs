@@ -7,6 +7,7 @@ use kube::Api;
 use kube::api::PostParams;
 
 use super::{Patient, Point, Verdict, why};
+use crate::words::counted;
 
 /// How many reviews are under way at a time.
 const AT_ONCE: usize = 8;
@@ -157,7 +158,7 @@ fn summary(lacking: &[(String, Vec<&str>)], asked: usize) -> String {
     let more = if more == 0 {
         String::new()
     } else {
-        format!(" and {more} resources more")
+        format!(" and {}", counted(more, "more resource"))
     };
     format!("{count} of {asked} are lacking: {}{more}", named(lacking))
 }
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(summary(&some(1), 9), "2 of 9 are lacking: r0 (get list)");
         assert_eq!(
             summary(&some(5), 57),
-            "10 of 57 are lacking: r0 (get list), r1 (get list), r2 (get list) and 2 resources more"
+            "10 of 57 are lacking: r0 (get list), r1 (get list), r2 (get list) and 2 more resources"
         );
         assert_eq!(
             summary(&some(12), 24),

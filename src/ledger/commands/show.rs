@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use super::source::{Source, View, existing};
 use super::{CommandError, DONE, FAILED, json_line};
 use crate::ledger::{AttemptRow, BalanceRow, ClaimRow, Ledger, Verification, format_clock};
+use crate::words::counted;
 
 /// Arguments of the commands that print.
 #[derive(Debug, Args)]
@@ -160,8 +161,10 @@ fn print_verification(found: &Verification, out: &mut dyn Write) -> std::io::Res
     };
     writeln!(
         out,
-        "{verdict}: {} attempts, {} effects, {} balances",
-        found.attempts, found.effects, found.balances
+        "{verdict}: {}, {}, {}",
+        counted(found.attempts, "attempt"),
+        counted(found.effects, "effect"),
+        counted(found.balances, "balance")
     )?;
     for row in &found.differences {
         let key = format!("{} {}", row.order_id, row.action);

@@ -7,6 +7,7 @@ use crate::lab::GateMode;
 use crate::runner::expected::{Subscription, subscriptions};
 use crate::runner::releases;
 use crate::session::message::StepError;
+use crate::words::counted;
 
 const LINES: &str = "subscribed";
 const CONSUMERS: &str = "consumers";
@@ -46,7 +47,10 @@ pub(super) fn by_lines(input: &Input) -> Judged {
         return fails(refuted("subscribes-to-nothing", text));
     }
     let shown = shown(&wanted, &log);
-    let lines = format!("{shown} of {} lines in the current container", wanted.len());
+    let lines = format!(
+        "{shown} of {} in the current container",
+        counted(wanted.len(), "line")
+    );
     if shown == wanted.len() {
         return (condition(LINES, true, lines, command), None);
     }
@@ -146,6 +150,7 @@ fn by_log(input: &Input, reason: &str) -> (bool, String) {
         .and_then(|(_, instance)| input.logs.get(&instance).cloned())
         .unwrap_or_default();
     let (shown, of) = (shown(&wanted, &log), wanted.len());
-    let detail = format!("by log alone, {shown} of {of} lines: {reason}");
+    let lines = counted(of, "line");
+    let detail = format!("by log alone, {shown} of {lines}: {reason}");
     (shown == of && of > 0, detail)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::FilesError;
 use crate::evidence::Entry;
+use crate::words::counted;
 
 /// Name of the file in the session directory.
 pub const JOURNAL: &str = "evidence.jsonl";
@@ -143,8 +144,8 @@ impl Contents {
         if self.torn > 0 {
             let done = if cut { "cut off" } else { "left out" };
             notes.push(format!(
-                "the last line of the journal was torn ({} bytes) and is {done}",
-                self.torn
+                "the last line of the journal was torn ({}) and is {done}",
+                counted(self.torn, "byte")
             ));
         }
         if !self.damaged.is_empty() {

@@ -312,6 +312,14 @@ impl App {
     }
 }
 
+/// What was pasted as it was copied: terminals send a line's end as the Enter key does, and nothing else that controls one
+/// is meant to be typed.
+pub(super) fn pasted(text: &str) -> String {
+    let lines = text.replace("\r\n", "\n").replace('\r', "\n");
+    let typed = |character: &char| !character.is_control() || matches!(character, '\n' | '\t');
+    lines.chars().filter(typed).collect()
+}
+
 /// The line with which a search goes on once it has come to an end.
 fn other_end(forward: bool, length: usize) -> usize {
     if forward { 0 } else { length.saturating_sub(1) }

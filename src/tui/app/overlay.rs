@@ -132,7 +132,7 @@ impl App {
         {
             let count = choices.len();
             if place >= count {
-                return self.flash(&format!("there are only {count} choices"));
+                return self.flash(&format!("choose 1 to {count}"));
             }
             *selected = place;
             return self.overlay_key(Action::Next, state);

@@ -1,11 +1,12 @@
 //! What the learner is asked: predictions, the report, which lab or stage, what to do about a difference, and whether
 //! to start over.
 
-use super::{Choice, Command, Does, Overlay};
+use super::{App, Choice, Command, Does, Overlay};
 use crate::evidence::Layer;
 use crate::evidence::journal::{Claim, ClaimAnswer};
 use crate::lab::StageKind;
 use crate::session::{Message, Reconcile, State};
+use crate::words::counted;
 
 fn choose(title: impl Into<String>, preface: Vec<String>, choices: Vec<Choice>) -> Overlay {
     Overlay::Choose {
@@ -236,7 +237,7 @@ pub(super) fn labs(state: &State) -> Overlay {
             let word = if kept.is_some_and(|kept| kept.completed) {
                 "completed".to_owned()
             } else {
-                format!("{passed} of {} stages", lab.stages.len())
+                format!("{passed} of {}", counted(lab.stages.len(), "stage"))
             };
             let present = if here == Some(lab.name.as_str()) {
                 ", here"
@@ -327,6 +328,8 @@ pub fn stage_word(kind: StageKind) -> &'static str {
     }
 }
 
+const DIFFERS: &str = "The cluster is not as this session left it";
+
 /// What to do about a cluster that is not as the session left it.
 pub(super) fn reconcile(state: &State) -> Overlay {
     let choices = vec![
@@ -348,11 +351,27 @@ pub(super) fn reconcile(state: &State) -> Overlay {
         .iter()
         .map(|line| format!("- {line}"))
         .collect();
-    choose(
-        "The cluster is not as this session left it",
-        preface,
-        choices,
-    )
+    choose(DIFFERS, preface, choices)
+}
+
+impl App {
+    /// Whoever is asked what to do about a cluster that differs is asked about how it differs now.
+    pub fn differs(&mut self, state: &State) {
+        let Some(Overlay::Choose {
+            title, selected, ..
+        }) = &self.overlay
+        else {
+            return;
+        };
+        if title != DIFFERS {
+            return;
+        }
+        let at = *selected;
+        self.overlay = (!state.drift().is_empty()).then(|| reconcile(state));
+        if let Some(Overlay::Choose { selected, .. }) = &mut self.overlay {
+            *selected = at;
+        }
+    }
 }
 
 /// Whether to start the lab over, with what that restores and what it leaves.

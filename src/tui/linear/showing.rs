@@ -3,12 +3,13 @@
 use super::texts::{counters_text, word};
 use super::{Linear, WORDS};
 use crate::evidence::Layer;
+use crate::report::matrix;
 use crate::tui::app::Pane;
-use crate::tui::look::{Answer, Look};
+use crate::tui::look::{Answer, Look, Table};
 use crate::tui::manifest::{Compare, Texts};
-use crate::tui::markdown::counted;
 use crate::tui::search::Needle;
 use crate::tui::{keys, panes};
+use crate::words::counted;
 
 impl Linear<'_> {
     /// Says what a word asks to see; false where it asks for something else.
@@ -21,7 +22,10 @@ impl Linear<'_> {
             "manifest" => self.manifest(Compare::Nothing),
             "diff" => self.diff(rest),
             "gate" => self.pane(Pane::Gate),
-            "access" => self.pane(Pane::Access),
+            "access" => {
+                let lines = panes::access::sentences(self.driver.state());
+                lines.iter().for_each(|line| self.say(line));
+            }
             "counters" => self.counters(),
             "report" => self.look(Look::Report).await,
             "ledger" => self.look(Look::Tables).await,
@@ -71,13 +75,8 @@ impl Linear<'_> {
     /// The four counters, and the verification matrix where the lab is one.
     fn counters(&mut self) {
         let state = self.driver.state();
-        let matrix = state
-            .lab()
-            .and_then(|lab| state.matrix_of(&lab.name))
-            .map(|lines| crate::report::matrix::text(&lines))
-            .unwrap_or_default();
-        let counted = counters_text(state);
-        matrix.lines().for_each(|line| self.say(line));
+        let (matrix, counted) = (state.matrix().unwrap_or_default(), counters_text(state));
+        matrix::sentences(&matrix).for_each(|line| self.say(&line));
         self.say(&counted);
         self.say("Equal counters say nothing about which events they counted.");
     }
@@ -95,26 +94,19 @@ impl Linear<'_> {
 
     fn answer(&mut self, answer: Result<Answer, String>) {
         match answer {
-            Ok(Answer::Object { title, lines, .. }) => {
+            Ok(Answer::Object {
+                title,
+                lines,
+                command,
+            }) => {
                 self.say(&title);
                 lines.iter().for_each(|line| self.say(line));
+                self.say(&format!("command: {}", self.driver.pasteable(&command)));
             }
             Ok(Answer::Report(text)) => self.say_markdown(&text),
             Ok(Answer::Tables(tables)) => {
-                for table in tables {
-                    self.say(&format!(
-                        "{}, {}",
-                        table.title,
-                        counted(table.rows.len(), "row")
-                    ));
-                    for row in &table.rows {
-                        let cells = table.columns.iter().zip(row);
-                        let cells: Vec<String> = cells
-                            .filter(|(_, cell)| !cell.is_empty())
-                            .map(|(name, cell)| format!("{name} {cell}"))
-                            .collect();
-                        self.say(&cells.join(", "));
-                    }
+                for line in tables.iter().flat_map(table_lines) {
+                    self.say(&line);
                 }
             }
             Err(error) => self.say(&error),
@@ -191,7 +183,8 @@ impl Linear<'_> {
                     fact.seq, fact.time, fact.source
                 ));
                 lines.push(format!("line: {}", fact.line));
-                lines.push(format!("command: {}", fact.command));
+                let command = self.driver.pasteable(&fact.command);
+                lines.push(format!("command: {command}"));
             }
         }
         if lines.is_empty() {
@@ -212,5 +205,54 @@ impl Linear<'_> {
         self.say_lines(&lines);
         self.app.compare = Compare::Nothing;
         self.app.pane = Pane::Evidence;
+    }
+}
+
+/// A table in sentences. One that could not be read has no number of rows.
+fn table_lines(table: &Table) -> Vec<String> {
+    let Table {
+        title,
+        columns,
+        rows,
+        remark,
+        ..
+    } = table;
+    let count = counted(rows.len(), "row");
+    let mut lines = vec![match remark {
+        Some(why) if rows.is_empty() => format!("{title}: {why}"),
+        Some(remark) => format!("{title}, {count}, {remark}"),
+        None => format!("{title}, {count}"),
+    }];
+    for row in rows {
+        let cells = columns.iter().zip(row);
+        let cells: Vec<String> = cells
+            .filter(|(_, cell)| !cell.is_empty())
+            .map(|(name, cell)| format!("{name} {cell}"))
+            .collect();
+        lines.push(cells.join(", "));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_could_not_be_read_has_no_number_of_rows() {
+        let mut table = Table {
+            title: "orders".to_owned(),
+            columns: vec!["id".to_owned(), "note".to_owned()],
+            ..Table::default()
+        };
+        assert_eq!(table_lines(&table), ["orders, 0 rows"]);
+        table.remark = Some("nobody answers".to_owned());
+        assert_eq!(table_lines(&table), ["orders: nobody answers"]);
+        table.rows = vec![vec!["o-1".to_owned(), String::new()]];
+        table.remark = Some("7 older rows are left out".to_owned());
+        assert_eq!(
+            table_lines(&table),
+            ["orders, 1 row, 7 older rows are left out", "id o-1"]
+        );
     }
 }

@@ -121,6 +121,10 @@ fn status_text(state: &State, app: &App) -> String {
     if let Some(flash) = &app.flash {
         parts.push(flash.clone());
     }
+    // Also where the text that lists how is not on the screen.
+    if let Some(first) = state.drift().first() {
+        parts.push(format!("the cluster differs: {first}"));
+    }
     if let Some(note) = &app.note {
         parts.push(note.clone());
     }

@@ -14,7 +14,8 @@ use crate::tui::app::{App, Choice, Overlay};
 use crate::tui::brief::brief;
 use crate::tui::keys;
 use crate::tui::manifest;
-use crate::tui::markdown::{counted, cut, width_of, wrap};
+use crate::tui::markdown::{cut, width_of, wrap};
+use crate::words::counted;
 
 /// Lines of a log before and after the one that is a fact.
 const AROUND: usize = 3;

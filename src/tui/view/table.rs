@@ -231,21 +231,24 @@ mod tests {
             (50, 60),
             (2, 60),
         ] {
-            let app = table(count, 60, height);
-            let lines = drawn(&app, 60, height);
-            let shown = lines
-                .iter()
-                .filter(|line| line.starts_with("order"))
-                .count();
-            let hidden = count - shown;
-            let said = (hidden > 0).then(|| format!("{hidden} more"));
-            let counted = lines
-                .iter()
-                .find(|line| line.starts_with("intakes"))
-                .unwrap();
-            match said {
-                Some(said) => assert!(counted.contains(&said), "{said}: {lines:?}"),
-                None => assert!(!counted.contains("more"), "{lines:?}"),
+            for zoomed in [None, Some(Area::Table)] {
+                let mut app = table(count, 60, height);
+                app.scene.places = Places::of(60, height, count, Wanted::default(), zoomed);
+                let lines = drawn(&app, 60, height);
+                let shown = lines
+                    .iter()
+                    .filter(|line| line.starts_with("order"))
+                    .count();
+                let hidden = count - shown;
+                let said = (hidden > 0).then(|| format!("{hidden} more"));
+                let counted = lines
+                    .iter()
+                    .find(|line| line.starts_with("intakes"))
+                    .unwrap();
+                match said {
+                    Some(said) => assert!(counted.contains(&said), "{said}: {lines:?}"),
+                    None => assert!(!counted.contains("more"), "{lines:?}"),
+                }
             }
         }
     }

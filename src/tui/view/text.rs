@@ -183,6 +183,15 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
             .iter()
             .map(|text| (text.clone(), theme.strong())),
     );
+    if !state.drift().is_empty() {
+        texts.push((
+            format!(
+                "the cluster differs from this session: {}. Enter: adopt, re-apply or reset",
+                state.drift().join("; ")
+            ),
+            theme.strong(),
+        ));
+    }
     match state.phase() {
         StagePhase::Failed { failures } => texts.extend(failures.iter().map(|failure| {
             (
@@ -221,15 +230,6 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
     texts.extend(predicted(state).into_iter().map(|text| (text, theme.dim())));
     let open = unresolved(state, app.read_only);
     texts.extend(open.into_iter().map(|text| (text, theme.strong())));
-    if !state.drift().is_empty() {
-        texts.push((
-            format!(
-                "the cluster differs from this session: {}. Enter: adopt, re-apply or reset",
-                state.drift().join("; ")
-            ),
-            theme.strong(),
-        ));
-    }
     let mut lines: Vec<Line<'static>> = texts
         .into_iter()
         .flat_map(|(text, style)| {

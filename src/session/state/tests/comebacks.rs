@@ -242,6 +242,40 @@ fn what_is_adopted_is_compared_as_it_is_from_then_on() {
     assert!(kept.contains(&line("Sensor", "orders-b", "1")), "{kept:?}");
 }
 
+#[test]
+fn a_difference_that_goes_away_is_no_question_any_more_and_what_is_said_of_the_whole_cluster_stays()
+{
+    let of_all = Difference::of_all("the cluster has lost its objects".to_owned());
+    let mut session = Session::at("send");
+    session.say(Message::Drift(vec![a_difference()]));
+    assert!(session.state.knows(&[a_difference()]));
+    session.say(Message::Drift(Vec::new()));
+    assert!(!session.state.footer().reconcile);
+    let said = session.state.notice().unwrap();
+    assert!(said.contains("again as this session left it"), "{said}");
+    session.say(Message::Drift(vec![of_all.clone(), a_difference()]));
+    for seen in [vec![a_difference()], Vec::new()] {
+        session.say(Message::Drift(seen.clone()));
+        assert!(session.state.knows(&seen));
+        assert_eq!(session.state.drift()[0], of_all.text);
+        assert_eq!(session.state.drift().len(), 1 + seen.len());
+    }
+}
+
+#[test]
+fn what_an_apply_has_changed_before_it_failed_is_kept() {
+    let line = |name: &str, hash: &str| format!("v1 Role {name} uid {hash}");
+    let mut session = Session::at("send");
+    session.here_fingerprints(vec![line("a", "1"), line("b", "1")]);
+    // Taken back and made anew in one apply: the last one holds.
+    session.say(Message::AppliedInPart {
+        fingerprints: vec![line("b", "-"), line("b", "2")],
+    });
+    let kept = &session.state.progress_here().unwrap().fingerprints;
+    let known = [line("a", "1"), line("b", "2")];
+    assert!(kept.ends_with(&known), "{kept:?}");
+}
+
 /// A stage that the journal does not prove any more, or a probe that a newer version of the lab has: said, and to do again.
 #[test]
 fn old_progress_counts_only_while_the_evidence_proves_it() {

@@ -1,0 +1,151 @@
+//! Whether the cluster is as the session left it: when it is taken up, and while it is open.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::cluster::{Cluster, Drift, Fingerprint};
+use crate::session::{Difference, StagePhase, State, Step};
+
+/// Pause between two looks at a cluster in this process, and at one that others use.
+const PAUSE: Duration = Duration::from_millis(500);
+const SHARED_PAUSE: Duration = Duration::from_secs(5);
+
+/// What a look at the objects has shown.
+pub(super) struct Compared {
+    pub drift: Vec<Difference>,
+    /// Why objects could not be read.
+    pub unseen: Vec<String>,
+}
+
+/// Compares what was applied with what is there.
+pub(super) async fn compare(cluster: &Cluster, kept: &[String]) -> Compared {
+    let (mut drift, mut unseen) = (Vec::new(), Vec::new());
+    for kept in kept.iter().filter_map(|line| Fingerprint::parse(line)) {
+        match cluster.live_fingerprint(&kept).await {
+            Ok(live) => drift.extend(difference(&kept, &live)),
+            Err(error) => unseen.push(error.to_string()),
+        }
+    }
+    Compared { drift, unseen }
+}
+
+/// The fingerprints that hold now; none while this session changes what they are of, or was cut off while it did.
+pub(super) fn settled(state: &State) -> Vec<String> {
+    let changes = match state.phase() {
+        StagePhase::Working { .. } => true,
+        StagePhase::Interrupted { step } => matches!(
+            step,
+            Step::Applying | Step::Reapplying | Step::Rewinding | Step::Resetting
+        ),
+        _ => false,
+    };
+    let here = state.progress_here().filter(|_| !changes);
+    here.map(|lab| lab.fingerprints.clone()).unwrap_or_default()
+}
+
+/// What is to be compared. Its number tells it from all before, also where the fingerprints are the same again.
+#[derive(Clone, Default)]
+struct Question {
+    number: u64,
+    kept: Vec<String>,
+}
+
+/// Looks at the objects of an open session again and again; ends when it is dropped.
+pub(super) struct Watch {
+    question: watch::Sender<Question>,
+    answers: mpsc::Receiver<(u64, Vec<Difference>)>,
+    task: JoinHandle<()>,
+}
+
+impl Watch {
+    pub(super) fn start(cluster: Cluster) -> Self {
+        let (question, asked) = watch::channel(Question::default());
+        // One that is not taken is enough: what was seen before it is old.
+        let (sender, answers) = mpsc::channel(1);
+        Self {
+            question,
+            answers,
+            task: tokio::spawn(look(cluster, asked, sender)),
+        }
+    }
+
+    /// Says what is to be compared from now on.
+    pub(super) fn expect(&self, kept: Vec<String>) {
+        self.question.send_if_modified(|question| {
+            let changed = question.kept != kept;
+            if changed {
+                question.number += 1;
+                question.kept = kept;
+            }
+            changed
+        });
+    }
+
+    /// What was seen of the objects that are compared now; for ever pending once nobody looks any more.
+    pub(super) async fn next(&mut self) -> Vec<Difference> {
+        while let Some((number, drift)) = self.answers.recv().await {
+            if number == self.question.borrow().number {
+                return drift;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What cannot be read says nothing: the next look may read it.
+async fn look(
+    cluster: Cluster,
+    mut asked: watch::Receiver<Question>,
+    answers: mpsc::Sender<(u64, Vec<Difference>)>,
+) {
+    let pause = if cluster.is_shared() {
+        SHARED_PAUSE
+    } else {
+        PAUSE
+    };
+    loop {
+        let Question { number, kept } = asked.borrow_and_update().clone();
+        if !kept.is_empty() {
+            let Compared { drift, unseen } = compare(&cluster, &kept).await;
+            if let Some(error) = unseen.first() {
+                tracing::debug!(error, "objects cannot be compared");
+            } else if answers.send((number, drift)).await.is_err() {
+                return;
+            }
+        }
+        tokio::select! {
+            changed = asked.changed() => if changed.is_err() {
+                return;
+            },
+            () = tokio::time::sleep(pause), if !kept.is_empty() => {}
+        }
+    }
+}
+
+/// What the learner is told of an object that is not as it was left.
+fn difference(kept: &Fingerprint, live: &Fingerprint) -> Option<Difference> {
+    let how = match Drift::between(kept, live) {
+        Drift::None => return None,
+        Drift::Gone => "is gone".to_owned(),
+        Drift::Back => "is there again".to_owned(),
+        Drift::Replaced => "was deleted and made anew".to_owned(),
+        Drift::Changed => "was changed".to_owned(),
+        Drift::Version => format!(
+            "has version {}, and had {} when this lab was applied",
+            live.hash, kept.hash
+        ),
+    };
+    Some(Difference {
+        text: format!("{}/{} {how}", kept.kind, kept.name),
+        kept: kept.to_string(),
+        live: live.to_string(),
+    })
+}
