@@ -10,7 +10,8 @@ use super::output::line as print;
 use super::place::Place;
 use super::run::Format;
 use super::start;
-use crate::embedded::cluster::{known_addresses, lost_stores};
+use crate::embedded::cluster::known_addresses;
+use crate::embedded::stores::lost_stores;
 use crate::session::{StagePhase, State};
 
 /// Where the session stands, who holds it, and where its cluster can be reached.

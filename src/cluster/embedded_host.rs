@@ -64,6 +64,10 @@ impl Host for EmbeddedHost {
         self.0.bus_tag().map(str::to_owned)
     }
 
+    fn has_snapshot(&self, name: &str) -> bool {
+        self.0.has_snapshot(name)
+    }
+
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
         let (cluster, name) = (Arc::clone(&self.0), name.to_owned());
         Box::pin(async move {

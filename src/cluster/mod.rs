@@ -121,6 +121,10 @@ pub trait Host: Send + Sync {
     fn bus_tag(&self) -> Option<String> {
         None
     }
+    /// Whether there is a copy of this name.
+    fn has_snapshot(&self, _name: &str) -> bool {
+        false
+    }
     /// Keeps a copy of cluster, bus and volumes under a name.
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>>;
     /// Puts a copy back; pods are restarted.
@@ -413,6 +417,12 @@ impl Cluster {
     /// [`RewindError`].
     pub async fn snapshot(&self, name: &str) -> Result<(), RewindError> {
         self.host.snapshot(name).await
+    }
+
+    /// Whether there is a copy of this name.
+    #[must_use]
+    pub fn has_snapshot(&self, name: &str) -> bool {
+        self.host.has_snapshot(name)
     }
 
     /// Goes back to a copy.

@@ -1,6 +1,5 @@
 //! The embedded cluster as a whole: start, addresses, snapshots, stop.
 
-use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::kubeconfig::{Kubeconfig, KubeconfigError, Persona};
 use super::api::listener::{Limits, ListenError, Listener};
-use super::api::private_file;
 use super::api::tls::{ServingIdentity, TlsError, init_tls};
 use super::api::{ApiServer, OpenError, Options};
 use super::bus::engine::{BusOpenError, EmbeddedBus};
@@ -25,6 +23,7 @@ use super::node::images::Services;
 use super::node::lost_databases;
 use super::node::streams::Streams;
 use super::node::{BackOff, NODE_NAME, Node, NodeConfig, NodeError, NodeHandle, PATIENCE};
+use super::stores::{self, MESSAGES, OBJECTS, PKI};
 use super::{services, snapshot};
 use crate::kinds::{ARGO_EVENTS_IMAGE, ARGO_EXEC_IMAGE, NAMESPACE, NATS_IMAGE};
 
@@ -81,68 +80,24 @@ pub struct EmbeddedCluster {
     lost: Vec<String>,
 }
 
-/// Made once both stores are open, so that it tells a first start from a later one.
-const PKI: &str = "pki";
-
-const OBJECTS: &str = "cluster.db";
-const MESSAGES: &str = "bus.db";
-
-/// The stores of a cluster, and what each holds.
-const STORES: [(&str, &str); 2] = [
-    (OBJECTS, "the cluster's objects"),
-    (MESSAGES, "the messages and consumers of the bus"),
-];
-
-/// What was lost, a sentence a line, until the session has taken note of it: a store that was lost is made anew by the next
-/// start, which may know no session (`cluster start`) or end before its checkpoint is written.
-const LOST: &str = "lost";
-/// Bytes of it that are read.
-const LOST_LIMIT: u64 = 16 * 1024;
-
-/// Stores that an earlier life of the cluster has made, and that are empty or not there, now or at a start that no session has
-/// taken note of; in sentences.
-#[must_use]
-pub fn lost_stores(state_dir: &Path) -> Vec<String> {
-    let mut lost = noted_losses(state_dir);
-    for text in missing_stores(state_dir) {
-        if !lost.contains(&text) {
-            lost.push(text);
-        }
+/// Opens both stores, or makes them; and what of them was lost, which is noted before it cannot be seen any more.
+fn open_stores(
+    state_dir: &Path,
+) -> Result<(Arc<ApiServer>, Arc<EmbeddedBus>, Vec<String>), StartError> {
+    let mut lost = stores::gone_stores(state_dir);
+    if !lost.is_empty() {
+        stores::note_losses(state_dir, &lost)?;
     }
-    lost
-}
-
-fn noted_losses(state_dir: &Path) -> Vec<String> {
-    let mut text = String::new();
-    if let Ok(file) = std::fs::File::open(state_dir.join(LOST)) {
-        // What cannot be read to its end is damaged, and what was read of it counts.
-        let _ = file.take(LOST_LIMIT).read_to_string(&mut text);
+    let replaced = stores::replaced_stores(state_dir);
+    let api = ApiServer::open(&state_dir.join(OBJECTS), Options::default())?;
+    let bus = EmbeddedBus::open(&state_dir.join(MESSAGES))?;
+    if !replaced.is_empty() {
+        // Not before: a file that cannot be opened at all is moved away, and the right one put back.
+        stores::add(&mut lost, replaced);
+        stores::note_losses(state_dir, &lost)?;
     }
-    text.lines().map(str::to_owned).collect()
-}
-
-fn missing_stores(state_dir: &Path) -> Vec<String> {
-    if !state_dir.join(PKI).is_dir() {
-        return Vec::new();
-    }
-    let found = STORES.iter().filter_map(|(file, holds)| {
-        let how = match std::fs::metadata(state_dir.join(file)) {
-            Ok(metadata) if metadata.len() > 0 => return None,
-            Ok(_) => "is empty (0 bytes)",
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "is not there any more",
-            // Opening it says more.
-            Err(_) => return None,
-        };
-        Some(format!("{file} {how}: {holds} are lost"))
-    });
-    found.collect()
-}
-
-/// Before the stores are made anew.
-fn note_losses(state_dir: &Path, lost: &[String]) -> Result<(), StartError> {
-    let path = state_dir.join(LOST);
-    private_file::replace(&path, format!("{}\n", lost.join("\n")).as_bytes())
-        .map_err(|source| StartError::Folder { path, source })
+    stores::begin_life(state_dir, &api, &bus)?;
+    Ok((api, bus, lost))
 }
 
 /// Adds what workloads kept in volumes and lost.
@@ -160,13 +115,9 @@ async fn note_lost_databases(
         }
     };
     let known = lost.len();
-    for text in found {
-        if !lost.contains(&text) {
-            lost.push(text);
-        }
-    }
+    stores::add(lost, found);
     if lost.len() > known {
-        note_losses(state_dir, lost)?;
+        stores::note_losses(state_dir, lost)?;
     }
     record_databases(state_dir);
     Ok(())
@@ -192,13 +143,9 @@ impl EmbeddedCluster {
             path: config.state_dir.clone(),
             source,
         })?;
-        let mut lost = lost_stores(&config.state_dir);
-        if !lost.is_empty() {
-            note_losses(&config.state_dir, &lost)?;
-        }
-        let api = ApiServer::open(&config.state_dir.join(OBJECTS), Options::default())?;
+        let (api, bus, mut lost) = open_stores(&config.state_dir)?;
         note_lost_databases(&config.state_dir, &api, &mut lost).await?;
-        let bus = BusHost::new(EmbeddedBus::open(&config.state_dir.join(MESSAGES))?);
+        let bus = BusHost::new(bus);
         let cancel = CancellationToken::new();
         let pki = config.state_dir.join(PKI);
         let identity = ServingIdentity::load_or_create(&pki)?;
@@ -297,10 +244,7 @@ impl EmbeddedCluster {
     /// # Errors
     /// The note cannot be removed; then it is told again, which costs proofs and never makes one.
     pub fn loss_is_noted(&self) -> std::io::Result<()> {
-        match std::fs::remove_file(self.config.state_dir.join(LOST)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        stores::forget_losses(&self.config.state_dir)
     }
 
     /// Why nothing of this cluster can be written any more: the disk under its folder is full.
@@ -323,6 +267,12 @@ impl EmbeddedCluster {
             Some(node) => node.kill(NAMESPACE, pod, container).await,
             None => false,
         }
+    }
+
+    /// Whether there is a copy of this name.
+    #[must_use]
+    pub fn has_snapshot(&self, name: &str) -> bool {
+        snapshot::find(&self.config.state_dir, name).is_ok()
     }
 
     /// Keeps a copy of cluster, bus and volumes under a name, in place of an older one of that name.

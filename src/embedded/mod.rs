@@ -9,3 +9,4 @@ pub mod node;
 pub mod services;
 pub mod snapshot;
 pub mod standalone;
+pub mod stores;

@@ -257,6 +257,9 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), LedgerError> 
             known: known(),
         });
     }
+    if found == 0 {
+        name_file(&transaction).at(path)?;
+    }
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         transaction.execute_batch(migration).at(path)?;
     }
@@ -264,6 +267,13 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), LedgerError> 
         .pragma_update(None, "user_version", known())
         .at(path)?;
     transaction.commit().at(path)
+}
+
+/// Writes into a fresh file's header what tells it from every other one.
+pub(super) fn name_file(connection: &Connection) -> rusqlite::Result<()> {
+    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
+    let number = i32::try_from(random >> 33).unwrap_or(i32::MAX).max(1);
+    connection.pragma_update(None, "application_id", number)
 }
 
 /// A file as an older program left it, for tests.

@@ -66,6 +66,7 @@ impl SessionFiles {
     /// Somebody else holds the session, the checkpoint is of a newer version, or the directory cannot be used.
     pub fn open(dir: &Path, now: Timestamp) -> Result<Opened, FilesError> {
         make_private(dir)?;
+        refuse_pipes(dir)?;
         let lock = SessionLock::take(dir, now)?;
         let loaded = checkpoint::load(dir)?;
         let mut notes = Vec::new();
@@ -179,6 +180,7 @@ impl SessionView {
         if let Err(error) = fs::metadata(dir) {
             return Err(FilesError::io(error::OPEN, dir, error));
         }
+        refuse_pipes(dir)?;
         let mut notes = Vec::new();
         let checkpoint = match checkpoint::load(dir)? {
             Loaded::Missing => None,
@@ -216,6 +218,28 @@ fn make_private(dir: &Path) -> Result<(), FilesError> {
     let mode = fs::metadata(dir).map_err(failed)?.permissions().mode();
     if mode & 0o077 != 0 {
         fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Folders of a session whose files are opened by name.
+const READ_BY_NAME: [&str; 3] = ["", "node", "pki"];
+
+/// Whoever opens a pipe waits for somebody at its other end, and a device may have no end.
+fn refuse_pipes(dir: &Path) -> Result<(), FilesError> {
+    for folder in READ_BY_NAME {
+        // What cannot be listed is told by whoever needs it.
+        let entries = fs::read_dir(dir.join(folder)).into_iter().flatten();
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let is_other = |found: fs::Metadata| !found.is_file() && !found.is_dir();
+            if fs::metadata(&path).is_ok_and(is_other) {
+                let error = io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "it is neither a file nor a folder",
+                );
+                return Err(FilesError::io("use", &path, error));
+            }
+        }
     }
     Ok(())
 }

@@ -142,6 +142,40 @@ fn damaged_files_are_named_kept_aside_or_left_as_they_are() {
         assert_eq!(std::fs::read(session.join(file)).unwrap(), vec![7_u8; 8192]);
         std::fs::write(session.join(file), whole).unwrap();
     }
+    a_pipe_in_place_of_a_file_is_named(state.path());
+}
+
+/// Nobody waits for a pipe that has no other end, whichever of the session's files it stands for.
+fn a_pipe_in_place_of_a_file_is_named(state: &Path) {
+    let session = state.join("embedded");
+    let mut files: Vec<_> = ["", "node", "pki"]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(session.join(folder)).unwrap().flatten())
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
+    files.extend(["checkpoint.json", "lost", "running.json"].map(|name| session.join(name)));
+    assert!(files.len() > 10, "{files:?}");
+    for file in files {
+        let kept = file.with_extension("kept");
+        let was_there = std::fs::rename(&file, &kept).is_ok();
+        let made = Command::new("mkfifo").arg(&file).status().unwrap();
+        assert!(made.success());
+        for command in ["check", "status"] {
+            let output = eventlab(state, &[command]);
+            let said = text(&output);
+            assert_eq!(output.status.code(), Some(3), "{command}: {said}");
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            assert!(said.contains(&name), "{command} {name}: {said}");
+            assert!(said.contains("move it"), "{command} {name}: {said}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        if was_there {
+            std::fs::rename(&kept, &file).unwrap();
+        }
+    }
+    let output = eventlab(state, &["check"]);
+    assert!(output.status.success(), "{}", text(&output));
 }
 
 /// What a message says to do is possible, and it helps.
@@ -186,12 +220,28 @@ fn what_is_said_of_a_damaged_store_helps() {
     }
 }
 
-/// A store that is empty or gone is a finding: nothing that was proven over it counts before it is proven again.
+/// A store that is empty, gone or another one is a finding: nothing that was proven over it counts before it is proven again.
 #[test]
-fn a_store_that_is_empty_or_gone_is_said_and_what_was_proven_over_it_is_proven_again() {
+fn a_store_that_is_lost_is_said_and_what_was_proven_over_it_is_proven_again() {
     let state = tempfile::tempdir().unwrap();
     first_order(state.path());
     let session = state.path().join("embedded");
+    // A whole store of another session, and one of an earlier life of this one.
+    let elsewhere = tempfile::tempdir().unwrap();
+    first_order(elsewhere.path());
+    let earlier = tempfile::tempdir().unwrap();
+    for file in ["cluster.db", "bus.db"] {
+        std::fs::copy(session.join(file), earlier.path().join(file)).unwrap();
+    }
+    let check = eventlab(state.path(), &["check"]);
+    assert!(check.status.success(), "{}", text(&check));
+    let name = |file: &Path| file.file_name().unwrap().to_owned();
+    let exchange = |file: &Path| {
+        std::fs::copy(elsewhere.path().join("embedded").join(name(file)), file).unwrap();
+    };
+    let go_back = |file: &Path| {
+        std::fs::copy(earlier.path().join(name(file)), file).unwrap();
+    };
     let status = || text(&eventlab(state.path(), &["status"]));
     assert!(status().contains("passed"), "{}", status());
     let empty = |file: &Path| std::fs::write(file, "").unwrap();
@@ -202,6 +252,8 @@ fn a_store_that_is_empty_or_gone_is_said_and_what_was_proven_over_it_is_proven_a
         for (lose, how) in [
             (&empty as &dyn Fn(&Path), "is empty"),
             (&remove, "is not there any more"),
+            (&exchange, "is another file"),
+            (&go_back, "is another file"),
         ] {
             lose(&session.join(file));
             let said = status();
@@ -214,6 +266,8 @@ fn a_store_that_is_empty_or_gone_is_said_and_what_was_proven_over_it_is_proven_a
     for (file, lose) in [
         ("cluster.db", &empty as &dyn Fn(&Path)),
         ("bus.db", &remove),
+        ("bus.db", &exchange),
+        ("cluster.db", &go_back),
     ] {
         lose(&session.join(file));
         let lost = eventlab(state.path(), &["check"]);
@@ -232,7 +286,7 @@ fn a_store_that_is_empty_or_gone_is_said_and_what_was_proven_over_it_is_proven_a
 
 /// What a workload kept in its volume is a store as well: the ledger is what every effect was seen in.
 #[test]
-fn a_ledger_that_is_gone_is_said_and_what_was_proven_over_it_is_proven_again() {
+fn a_ledger_that_is_lost_is_said_and_what_was_proven_over_it_is_proven_again() {
     let state = tempfile::tempdir().unwrap();
     first_order(state.path());
     let volumes = state.path().join("embedded/volumes");
@@ -252,10 +306,16 @@ fn a_ledger_that_is_gone_is_said_and_what_was_proven_over_it_is_proven_again() {
         one(file);
         std::fs::write(file, "").unwrap();
     };
+    let exchange = |file: &Path| {
+        one(file);
+        let elsewhere = eventlab::ledger::Ledger::open(file).unwrap();
+        drop(elsewhere);
+    };
     for (lose, how) in [
         (&all as &dyn Fn(&Path), "is not there any more"),
         (&one, "is not there any more"),
         (&empty, "is empty"),
+        (&exchange, "is another file"),
     ] {
         lose(&database());
         let lost = eventlab(state.path(), &["check"]);
@@ -276,7 +336,9 @@ fn a_list_of_databases_that_was_cut_makes_none_of_them_lost() {
     first_order(state.path());
     let list = state.path().join("embedded/node/databases");
     let whole = std::fs::read(&list).unwrap();
-    assert!(whole.ends_with(b"ledger.db\n"), "{whole:?}");
+    assert!(whole.ends_with(b"\n"), "{whole:?}");
+    let named = whole.windows(10).any(|bytes| bytes == b"ledger.db\t");
+    assert!(named, "{whole:?}");
     for length in [whole.len() - 1, whole.len() - 5, whole.len() / 2, 1, 0] {
         std::fs::write(&list, &whole[..length]).unwrap();
         let check = eventlab(state.path(), &["check"]);

@@ -1345,7 +1345,7 @@ async fn the_monitor_answers_as_nats_does() {
 mod model {
     //! Random histories of one consumer, restarts included, against a few lines that say what must come of them.
 
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
 
@@ -1380,6 +1380,8 @@ mod model {
         first: Option<u64>,
         /// Handed out and not acknowledged, with the last token.
         out: BTreeMap<u64, (u64, String)>,
+        /// Of them those that were out when the database was opened.
+        due: BTreeSet<u64>,
     }
 
     async fn run(steps: Vec<Step>, ack_wait: Duration) {
@@ -1411,11 +1413,13 @@ mod model {
                         continue;
                     };
                     let (_, token) = model.out.remove(&sequence).unwrap();
+                    model.due.remove(&sequence);
                     bus.ack("default", "group-1", &token).await.unwrap();
                 }
                 Step::Restart => {
                     drop(bus);
                     bus = EmbeddedBus::open(&path).unwrap();
+                    model.due = model.out.keys().copied().collect();
                 }
             }
             let info = info(&*bus, "group-1").await;
@@ -1440,8 +1444,13 @@ mod model {
     }
 
     async fn pull(bus: &dyn Bus, model: &mut Model, overdue: bool) {
-        let wanted = match model.out.keys().next() {
-            Some(lowest) if overdue => Some(*lowest),
+        let lowest = if overdue {
+            model.out.keys().next().copied()
+        } else {
+            model.due.pop_first()
+        };
+        let wanted = match lowest {
+            Some(lowest) => Some(lowest),
             _ if model.fresh.is_empty() => None,
             _ => Some(model.fresh.remove(0)),
         };

@@ -304,6 +304,14 @@ impl ApiServer {
         self.store.snapshot(path)
     }
 
+    /// Writes into `cluster.db` in which life of the cluster it is used, and which was the one before.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn sign(&self, now: &str, before: &str) -> Result<(), DatabaseError> {
+        self.store.sign(now, before)
+    }
+
     /// Puts back the objects of a snapshot. resourceVersions go on from where they are, and every open watch is told
     /// to list anew (410).
     ///

@@ -337,6 +337,14 @@ impl Store {
         self.lock().database.secret(name, make)
     }
 
+    /// Writes into the file in which life of the cluster it is used, and which was the one before.
+    ///
+    /// # Errors
+    /// The database could not be written.
+    pub fn sign(&self, now: &str, before: &str) -> Result<(), DatabaseError> {
+        self.lock().database.sign(now, before)
+    }
+
     /// Ends all watches and lets go of the file; objects can still be read, writes fail.
     pub fn close(&self) {
         let mut state = self.lock();

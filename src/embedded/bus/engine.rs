@@ -69,6 +69,11 @@ impl EmbeddedBus {
         }))
     }
 
+    /// Writes into the file in which life of the cluster it is used, and which was the one before.
+    pub fn sign(&self, now: &str, before: &str) -> Result<(), BusError> {
+        self.lock().store.sign(now, before)
+    }
+
     /// Writes a consistent copy of everything to `path`.
     pub fn snapshot(&self, path: &Path) -> Result<(), BusError> {
         self.lock().store.snapshot(path)

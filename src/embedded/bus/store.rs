@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, param
 use super::consumer::{Consumer, Pending};
 use super::stream::{Head, Stream, stored_size};
 use super::{BusError, ConsumerConfig, StreamConfig};
+use crate::embedded::stores;
 
 /// Version of the tables below.
 const SCHEMA: i64 = 1;
@@ -223,7 +224,10 @@ impl Store {
         Ok(())
     }
 
+    /// What was delivered and not acknowledged is due again: whoever held it has ended with the process, or ends with the
+    /// state that is replaced. Nothing waits for a time that a clock may never come to.
     fn load_pending(&self, consumer: &mut Consumer) -> Result<(), LoadError> {
+        let now = Timestamp::now();
         let mut statement = self
             .connection
             .prepare("SELECT sequence, delivered, redeliver_at FROM pending WHERE consumer = ?1")?;
@@ -231,7 +235,7 @@ impl Store {
         while let Some(row) = rows.next()? {
             let pending = Pending {
                 delivered: unsigned(row, 1)?,
-                redeliver_at: timestamp(row.get(2)?)?,
+                redeliver_at: timestamp(row.get(2)?)?.min(now),
             };
             consumer.pending.insert(unsigned(row, 0)?, pending);
         }
@@ -405,6 +409,11 @@ impl Store {
             .prepare_cached("SELECT bucket, count(*) FROM buckets GROUP BY bucket")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, unsigned(row, 1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Writes into the file whose it is.
+    pub(super) fn sign(&self, now: &str, before: &str) -> Result<(), BusError> {
+        Ok(stores::sign(&self.connection, now, before)?)
     }
 
     /// Writes a consistent copy to `path`, which is replaced when it is there.

@@ -1,4 +1,4 @@
-//! Databases that workloads kept in claims, and that are not there any more.
+//! Databases that workloads kept in claims, and that are not there any more, or are other files.
 //!
 //! From above: [`record`] whenever the cluster stands still, [`lost`] before the node starts and they are made anew,
 //! [`forget`] before the volumes are replaced. What came after the last record is not missed.
@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
+use rusqlite::{Connection, OpenFlags};
 
 use super::files::{make_private_folder, write_private_file};
 use super::volumes::claim_folder;
@@ -21,7 +22,8 @@ fn list(state_dir: &Path) -> PathBuf {
     state_dir.join("node").join("databases")
 }
 
-/// Keeps which databases there are, a path below the claims a line.
+/// Keeps which databases there are, a line each: the path below the claims, and the number that tells the file from others
+/// where it has one.
 ///
 /// # Errors
 /// The list cannot be written.
@@ -32,7 +34,10 @@ pub fn record(state_dir: &Path) -> std::io::Result<()> {
         for claim in folders(&namespace) {
             paths.extend(files(&claim).filter_map(|file| {
                 let path = file.strip_prefix(&claims).ok()?.to_str()?;
-                Some(format!("{path}\n"))
+                Some(match number_of(&file) {
+                    None | Some(0) => format!("{path}\n"),
+                    Some(number) => format!("{path}\t{number}\n"),
+                })
             }));
         }
     }
@@ -66,11 +71,12 @@ pub async fn lost(state_dir: &Path, client: Client) -> Result<Vec<String>, kube:
     let mut lost = Vec::new();
     for claim in api.list(&ListParams::default()).await?.items {
         let folder = claim_folder(&claims, &claim.namespace().unwrap_or_default(), &claim);
-        for path in recorded.iter().map(|path| claims.join(path)) {
+        for (path, number) in &recorded {
+            let path = claims.join(path);
             let Ok(file) = path.strip_prefix(&folder) else {
                 continue;
             };
-            if let Some(how) = missing(&path) {
+            if let Some(how) = missing(&path).or_else(|| replaced(&path, *number)) {
                 lost.push(format!(
                     "{} of volume {} {how}: the rows in it are lost",
                     file.display(),
@@ -91,8 +97,23 @@ fn missing(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Paths below the claims; a list that is damaged counts as far as it can be read.
-fn recorded(state_dir: &Path) -> Vec<PathBuf> {
+/// A file that cannot be read is no other file: opening it says more.
+fn replaced(path: &Path, recorded: Option<i32>) -> Option<&'static str> {
+    let is_other = number_of(path)? != recorded?;
+    is_other.then_some("is another file than the one that this session left")
+}
+
+/// What tells a database from others: a random number that whoever made it wrote into its header; 0 in those of older
+/// versions.
+fn number_of(path: &Path) -> Option<i32> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let database = Connection::open_with_flags(path, flags).ok()?;
+    let pragma = "PRAGMA application_id";
+    database.query_row(pragma, [], |row| row.get(0)).ok()
+}
+
+/// Paths below the claims and the files' numbers; a list that is damaged counts as far as it can be read.
+fn recorded(state_dir: &Path) -> Vec<(PathBuf, Option<i32>)> {
     let mut bytes = Vec::new();
     if let Ok(file) = std::fs::File::open(list(state_dir)) {
         // As above.
@@ -107,7 +128,11 @@ fn recorded(state_dir: &Path) -> Vec<PathBuf> {
     let whole = text
         .split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'));
-    whole.map(PathBuf::from).filter(plain).collect()
+    let parts = whole.map(|line| match line.split_once('\t') {
+        Some((path, number)) => (PathBuf::from(path), number.parse().ok()),
+        None => (PathBuf::from(line), None),
+    });
+    parts.filter(|(path, _)| plain(path)).collect()
 }
 
 fn folders(path: &Path) -> impl Iterator<Item = PathBuf> {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::{Entry, FaultPoint, NewEntry, Written};
+use crate::ledger::schema::name_file;
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS entries (
@@ -59,8 +60,12 @@ impl Store {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || -> rusqlite::Result<Connection> {
+            let fresh = path.metadata().map_or(true, |found| found.len() == 0);
             let connection = Connection::open_with_flags(path, flags)?;
             connection.busy_timeout(Duration::from_secs(10))?;
+            if fresh {
+                name_file(&connection)?;
+            }
             connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
             connection.execute_batch(
                 "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF",

@@ -57,23 +57,47 @@ pub(super) fn split_pods<'a>(
 fn decoded(object: &Value, variable: &str) -> Option<Value> {
     let spec = object.get("spec")?;
     Some(if variable == "SENSOR_OBJECT" {
-        without_zeros(&lint::decoded_spec(spec))
+        without_zeros("spec", &lint::decoded_spec(spec))
     } else {
-        without_zeros(spec)
+        without_zeros("spec", spec)
     })
 }
 
-fn without_zeros(value: &Value) -> Value {
+fn without_zeros(name: &str, value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields
             .iter()
-            .map(|(name, value)| (name.clone(), without_zeros(value)))
-            .filter(|(_, value)| !is_zero(value))
+            .map(|(field, value)| match (name, field.as_str()) {
+                ("source", "resource") => (field.clone(), value.clone()),
+                _ => (field.clone(), without_zeros(field, value)),
+            })
+            .filter(|(field, value)| !is_zero(value) || keeps_zero(name, field, value))
             .collect::<serde_json::Map<_, _>>()
             .into(),
-        Value::Array(items) => items.iter().map(without_zeros).collect(),
+        Value::Array(items) => items.iter().map(|item| without_zeros(name, item)).collect(),
         other => other.clone(),
     }
+}
+
+/// Whether Go writes a zero that stands in this field, and tells it from one that does not stand there: behind a pointer, in
+/// a map, in an object that is kept as it was written.
+fn keeps_zero(object: &str, field: &str, value: &Value) -> bool {
+    const MAPS: [&str; 5] = [
+        "headers",
+        "labels",
+        "annotations",
+        "nodeSelector",
+        "loggingFields",
+    ];
+    let behind_pointer = match object {
+        "src" => field == "value",
+        "securityContext" => true,
+        "spec" => matches!(field, "replicas" | "revisionHistoryLimit"),
+        _ => matches!(field, "duration" | "factor" | "jitter"),
+    };
+    let is_scalar = !matches!(value, Value::Null | Value::Array(_) | Value::Object(_));
+    (behind_pointer || MAPS.contains(&object)) && is_scalar
+        || (object, field) == ("source", "resource") && !value.is_null()
 }
 
 fn is_zero(value: &Value) -> bool {

@@ -516,6 +516,56 @@ fn a_spec_that_went_through_the_controller_is_the_present_one() {
     assert_eq!(split_pods(&pods, &other, "SENSOR_OBJECT").0.len(), 0);
 }
 
+/// What Go tells from a field that is not there makes another spec, although it is a zero.
+#[test]
+fn a_zero_that_go_writes_makes_another_spec() {
+    let with = |pointer: &str, added: Option<(&str, Value)>| {
+        let mut sensor = sensor(&["t"]);
+        sensor["spec"]["template"] =
+            json!({"container": {"securityContext": {}}, "metadata": {"labels": {}}});
+        sensor["spec"]["triggers"][0] = json!({
+            "template": {"name": "t", "k8s": {
+                "source": {"resource": {"spec": {}}}, "parameters": [{"src": {"dependencyName": "d"}, "dest": "a"}]}},
+            "retryStrategy": {"steps": 1},
+            "parameters": [{"src": {"dependencyName": "d"}, "dest": "a"}],
+        });
+        let object = sensor.pointer_mut(pointer).unwrap();
+        if let Some((field, value)) = added {
+            object[field] = value;
+        }
+        sensor
+    };
+    let resource = "/spec/triggers/0/template/k8s/source/resource/spec";
+    for (pointer, field, zero) in [
+        (
+            "/spec/triggers/0/template/k8s/parameters/0/src",
+            "value",
+            json!(""),
+        ),
+        ("/spec/triggers/0/parameters/0/src", "value", json!("")),
+        ("/spec/triggers/0/retryStrategy", "factor", json!(0)),
+        (
+            "/spec/template/container/securityContext",
+            "runAsNonRoot",
+            json!(false),
+        ),
+        ("/spec/template/metadata/labels", "a", json!("")),
+        (resource, "suspend", json!(false)),
+        (resource, "arguments", json!({})),
+        (resource, "value", json!("")),
+    ] {
+        let now = with(pointer, Some((field, zero)));
+        let before = with(pointer, None);
+        for (live, running) in [(&now, &before), (&before, &now)] {
+            let pods = [pod("p", "SENSOR_OBJECT", running, None)];
+            let present = split_pods(&pods, live, "SENSOR_OBJECT").0.len();
+            assert_eq!(present, 0, "{pointer} {field}");
+        }
+        let pods = [pod("p", "SENSOR_OBJECT", &now, None)];
+        assert_eq!(split_pods(&pods, &now, "SENSOR_OBJECT").0.len(), 1);
+    }
+}
+
 /// A container that does not run: `state` and `last` are those of its status.
 fn hindered(pod: &mut Value, restarts: u64, state: Value, last: Value) {
     pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);

@@ -91,7 +91,10 @@ fn lock_soon(file: &File) -> Result<(), TryLockError> {
 /// Who holds the session in this directory; `None` when nobody does.
 #[must_use]
 pub fn holder(dir: &Path) -> Option<Holder> {
-    let mut file = File::open(dir.join(LOCK)).ok()?;
+    let path = dir.join(LOCK);
+    // Whoever opens a pipe waits for somebody at its other end.
+    let is_file = path.metadata().is_ok_and(|found| found.is_file());
+    let mut file = is_file.then(|| File::open(path).ok()).flatten()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(read_holder(&mut file)),
         Ok(()) | Err(TryLockError::Error(_)) => None,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
+use crate::embedded::stores;
 pub use errors::{DatabaseError, OpenError};
 
 /// `PRAGMA application_id` of our files: "evlc".
@@ -146,6 +147,13 @@ impl Database {
             let insert = "INSERT INTO secrets(name, value) VALUES (?1, ?2)";
             connection.execute(insert, params![name, value])?;
             Ok(value)
+        })
+    }
+
+    /// Writes into the file whose it is.
+    pub fn sign(&mut self, now: &str, before: &str) -> Result<(), DatabaseError> {
+        self.with("sign the file", |connection| {
+            stores::sign(connection, now, before)
         })
     }
 
