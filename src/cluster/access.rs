@@ -1,4 +1,4 @@
-//! What the lab's service accounts may do: access reviews, and grants that a manifest no longer makes.
+//! What the lab's service accounts may do: access reviews (one right here, all of them in `rights`), and grants that a manifest no longer makes.
 
 use k8s_openapi::api::authorization::v1::{
     LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec,

@@ -22,6 +22,7 @@ mod merge;
 mod prepare;
 mod reach;
 mod reading;
+mod rights;
 mod running;
 mod secrets;
 mod steady;

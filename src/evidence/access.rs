@@ -29,6 +29,15 @@ pub struct Right {
 }
 
 impl Right {
+    /// The verb and the resource that stand for every right which the stage does not list as allowed.
+    const ANY_OTHER: (&'static str, &'static str) = ("any-other", "right");
+
+    /// Whether this stands for every right of the account that the stage does not list as allowed.
+    #[must_use]
+    pub fn is_any_other(&self) -> bool {
+        (self.verb.as_str(), self.resource.as_str()) == Self::ANY_OTHER && self.group.is_empty()
+    }
+
     /// The layer that needs it: Workflows are made at `submit`, everything else belongs to `run`.
     #[must_use]
     pub fn layer(&self) -> Layer {
@@ -183,12 +192,16 @@ fn access_holds(
     } else {
         "may not"
     };
-    let claim = format!(
-        "{} {may} {} {}",
-        right.account,
-        right.verb,
-        right.resource_in_group()
-    );
+    let claim = if right.is_any_other() {
+        format!("{} {may} do anything else", right.account)
+    } else {
+        format!(
+            "{} {may} {} {}",
+            right.account,
+            right.verb,
+            right.resource_in_group()
+        )
+    };
     let verdict = |outcome, because: Option<String>, facts| Verdict {
         outcome,
         claim: claim.clone(),
@@ -205,7 +218,16 @@ fn access_holds(
         }
         _ if expectation.allowed => verdict(
             Outcome::Refuted,
-            Some("it may not: this right is missing".to_owned()),
+            Some(if right.is_any_other() {
+                "it may do nothing else".to_owned()
+            } else {
+                "it may not: this right is missing".to_owned()
+            }),
+            vec![fact.seq],
+        ),
+        Observation::Access { ref reason, .. } if right.is_any_other() => verdict(
+            Outcome::Refuted,
+            Some(format!("it may, and that is more than it needs: {reason}")),
             vec![fact.seq],
         ),
         _ => verdict(
@@ -337,6 +359,42 @@ mod tests {
             ]
         );
         assert!(access_table(&facts, "another").is_empty());
+    }
+
+    #[test]
+    fn a_surplus_that_nobody_asked_for_by_name_is_refuted_with_what_it_is() {
+        let mut fact = review(1, "after", "right", true);
+        if let Observation::Access {
+            verb,
+            group,
+            reason,
+            ..
+        } = &mut fact.observation
+        {
+            (*verb, *group, *reason) = (
+                "any-other".to_owned(),
+                String::new(),
+                "update workflows.argoproj.io".to_owned(),
+            );
+        }
+        let right = reviewed(&fact.observation).unwrap();
+        assert!(right.is_any_other());
+        let judged = |allowed| {
+            let expectation = AccessExpectation {
+                right: right.clone(),
+                allowed,
+            };
+            access_holds(&expectation, Some(&fact), None)
+        };
+        let refuted = judged(false);
+        assert_eq!(refuted.outcome, Outcome::Refuted);
+        assert_eq!(refuted.claim, "order-sensor may not do anything else");
+        assert!(
+            refuted
+                .because
+                .is_some_and(|because| because.ends_with("update workflows.argoproj.io"))
+        );
+        assert_eq!(judged(true).outcome, Outcome::Proven);
     }
 
     #[test]

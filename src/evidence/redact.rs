@@ -2,8 +2,10 @@
 //!
 //! [`Redactor::entry`] takes everything that is to be written. It does the same to a text however often it is called.
 
+mod shapes;
+
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
 use super::journal::Entry;
@@ -36,20 +38,29 @@ impl Redactor {
 
     /// Adds values of Secrets.
     pub fn learn(&mut self, secrets: impl IntoIterator<Item = String>) {
-        for secret in secrets {
-            let secret = secret.trim();
+        for raw in secrets {
+            let secret = raw.trim();
+            if secret.len() < SECRET_MIN {
+                continue;
+            }
+            let lines = secret.lines().filter(|_| secret.contains('\n'));
             let forms = [
                 secret.to_owned(),
+                escaped(secret),
                 STANDARD.encode(secret),
+                STANDARD_NO_PAD.encode(secret),
+                STANDARD_NO_PAD.encode(&raw),
                 URL_SAFE_NO_PAD.encode(secret),
             ];
-            if secret.len() >= SECRET_MIN {
-                self.secrets.extend(
-                    forms
-                        .into_iter()
-                        .filter(|form| !form.contains("redacted") && !form.contains("cut)")),
-                );
-            }
+            self.secrets.extend(
+                forms
+                    .into_iter()
+                    .chain(lines.map(|line| line.trim().to_owned()))
+                    .filter(|form| form.len() >= SECRET_MIN)
+                    .filter(|form| !form.contains("redacted") && !form.contains("cut)"))
+                    // The lines around a key are in every key, and tell that it was one.
+                    .filter(|form| !form.starts_with("-----") || form.contains('\n')),
+            );
         }
         self.secrets
             .sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
@@ -103,7 +114,7 @@ impl Redactor {
                 text = text.replace(secret.as_str(), REDACTED);
             }
         }
-        headers(&tokens(&text))
+        headers(&shapes::replace(&text))
     }
 }
 
@@ -113,6 +124,12 @@ fn cut(text: &str) -> String {
         end -= 1;
     }
     format!("{}{CUT}", &text[..end])
+}
+
+/// A text as it stands in JSON, between the quotes.
+fn escaped(text: &str) -> String {
+    let quoted = Value::String(text.to_owned()).to_string();
+    quoted.trim_matches('"').to_owned()
 }
 
 /// Whether the value of this header is a secret: `Authorization`, `Cookie`, `*-Token`, `*-Key`.
@@ -127,45 +144,6 @@ pub fn is_secret_header(name: &str) -> bool {
 
 fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
-}
-
-/// Replaces what has the shape of a JWT: three base64url parts, the first an object.
-fn tokens(text: &str) -> String {
-    let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("eyJ") {
-        let end = at + jwt_length(&rest.as_bytes()[at..]);
-        if end == at {
-            result.push_str(&rest[..at + 3]);
-            rest = &rest[at + 3..];
-        } else {
-            result.push_str(&rest[..at]);
-            result.push_str(REDACTED);
-            rest = &rest[end..];
-        }
-    }
-    result.push_str(rest);
-    result
-}
-
-/// Length of the JWT at the start of these bytes, 0 if there is none.
-fn jwt_length(bytes: &[u8]) -> usize {
-    let part = |from: usize| {
-        bytes[from..]
-            .iter()
-            .take_while(|byte| is_name(**byte))
-            .count()
-    };
-    let head = part(0);
-    if bytes.get(head) != Some(&b'.') {
-        return 0;
-    }
-    let body = part(head + 1);
-    let dot = head + 1 + body;
-    if body == 0 || bytes.get(dot) != Some(&b'.') {
-        return 0;
-    }
-    dot + 1 + part(dot + 1)
 }
 
 /// Replaces the values of secret headers, in JSON, in Go's printed maps and in header lines.

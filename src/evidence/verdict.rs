@@ -461,12 +461,18 @@ pub fn not_repeated(row: &Row, facts: &[Fact], scope: Scope<'_>) -> Verdict {
 
 /// *It stays as it was*: an event of an earlier attempt was not handled again when something was put right later.
 ///
-/// `row` is that of `then`; `now` is the later attempt, in which its consumer must have been read. An event that was
+/// `row` is that of `stage` and `then`; `now` is the later attempt, in which its consumer must have been read. An event that was
 /// stopped before it had a Workflow must still have none.
 #[must_use]
-pub fn stays_as_it_was(row: &Row, facts: &[Fact], then: Scope<'_>, now: u32) -> Verdict {
+pub fn stays_as_it_was(
+    row: &Row,
+    stage: &str,
+    facts: &[Fact],
+    then: Scope<'_>,
+    now: u32,
+) -> Verdict {
     let claim = format!(
-        "{} of before: stays as it was, is not handled again",
+        "{} of stage {stage}: stays as it was, is not handled again",
         row.probe
     );
     let mut here = in_scope(facts, then.lab, then.attempt);

@@ -390,6 +390,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/rbac/run-wrong-old-rights.yaml"),
     ),
     (
+        "rbac/run-wrong-one-resource-more.yaml",
+        include_str!("../../manifests/rbac/run-wrong-one-resource-more.yaml"),
+    ),
+    (
         "rbac/run-wrong-swapped.yaml",
         include_str!("../../manifests/rbac/run-wrong-swapped.yaml"),
     ),
@@ -432,6 +436,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "rbac/submit-wrong-names.yaml",
         include_str!("../../manifests/rbac/submit-wrong-names.yaml"),
+    ),
+    (
+        "rbac/submit-wrong-one-verb-more.yaml",
+        include_str!("../../manifests/rbac/submit-wrong-one-verb-more.yaml"),
     ),
     (
         "rbac/submit-wrong-swapped.yaml",

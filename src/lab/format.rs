@@ -303,7 +303,8 @@ fn post() -> String {
 pub struct AccessCheck {
     pub account: String,
     pub verb: String,
-    /// Plural, with its subresource where there is one: `pods/exec`.
+    /// Plural, with its subresource where there is one: `pods/exec`. `right` with the verb `any-other` stands for every right
+    /// that the stage does not list as allowed.
     pub resource: String,
     /// API group; the core group when it is not given.
     #[serde(default, skip_serializing_if = "String::is_empty")]

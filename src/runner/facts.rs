@@ -591,10 +591,13 @@ pub fn access(place: &Place, right: &Right, review: &AccessReview, namespace: &s
         allowed: review.allowed,
         reason: review.reason.clone(),
     };
+    let asked = if right.is_any_other() {
+        "--list".to_owned()
+    } else {
+        format!("{} {}", right.verb, right.resource_in_group())
+    };
     let command = format!(
-        "kubectl -n {namespace} auth can-i {} {} --as system:serviceaccount:{namespace}:{}",
-        right.verb,
-        right.resource_in_group(),
+        "kubectl -n {namespace} auth can-i {asked} --as system:serviceaccount:{namespace}:{}",
         right.account
     );
     plain(

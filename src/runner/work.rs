@@ -492,7 +492,13 @@ impl Worker {
         let mut seen = Vec::new();
         let mut failed = None;
         for right in rights {
-            match self.cluster.review(question(right)).await {
+            let asked = if right.is_any_other() {
+                let listed = self.listed_rights(place, &right.account);
+                self.cluster.review_others(&right.account, &listed).await
+            } else {
+                self.cluster.review(question(right)).await
+            };
+            match asked {
                 Ok(review) => {
                     seen.push(facts::access(
                         place,
@@ -512,6 +518,26 @@ impl Worker {
         }
         self.observer.note(seen).await;
         failed.map_or(Ok(()), Err)
+    }
+
+    /// The rights of an account that the stage lists as allowed: verb, group and resource of each.
+    fn listed_rights(&self, place: &Place, account: &str) -> Vec<(String, String, String)> {
+        let lab = self.catalog.lab(&place.lab);
+        lab.iter()
+            .flat_map(|lab| &lab.stages)
+            .filter(|stage| stage.name == place.stage)
+            .flat_map(|stage| &stage.access)
+            .filter(|check| check.allowed && check.account == account)
+            .map(|check| {
+                let Right {
+                    verb,
+                    group,
+                    resource,
+                    ..
+                } = check.expectation().right;
+                (verb, group, resource)
+            })
+            .collect()
     }
 
     /// Reads the ledger and the destination whole: one fact an order.

@@ -10,7 +10,7 @@ use super::path::Value;
 use super::payload::{Place, Valid};
 use super::regex::Regex;
 use super::spec::DataSpec;
-use super::template::{Template, is_no_value};
+use super::template::{Template, TemplateError, is_no_value};
 
 /// `filters.data`, compiled.
 pub(super) type DataGroup = ListGroup<Condition>;
@@ -95,22 +95,39 @@ pub(super) struct Condition {
     values: Vec<String>,
     matcher: Matcher,
     /// The template as written, and as read.
-    template: Option<(String, Result<Template, String>)>,
+    template: Option<(String, Result<Template, TemplateError>)>,
+}
+
+/// What is wrong with a listed value.
+#[derive(Debug, Clone)]
+struct Wrong {
+    text: String,
+    /// This program stops at it, upstream might not.
+    own: bool,
+}
+
+impl Wrong {
+    fn of(error: &impl ToString) -> Self {
+        Self {
+            text: error.to_string(),
+            own: false,
+        }
+    }
 }
 
 /// Listed values made ready; one that is wrong is an error only when it is reached.
 #[derive(Debug)]
 enum Matcher {
-    Bool(Vec<Result<bool, String>>),
-    Number(Vec<Result<f64, String>>, Comparator),
-    String(Vec<Result<Regex, String>>, Comparator),
+    Bool(Vec<Result<bool, Wrong>>),
+    Number(Vec<Result<f64, Wrong>>, Comparator),
+    String(Vec<Result<Regex, Wrong>>, Comparator),
     Unsupported,
 }
 
 impl Matcher {
     /// The error of the listed value that was tried as the `tried`th.
     fn wrong_value(&self, tried: usize) -> String {
-        fn error<T>(values: &[Result<T, String>], tried: usize) -> Option<&String> {
+        fn error<T>(values: &[Result<T, Wrong>], tried: usize) -> Option<&Wrong> {
             values.get(tried.checked_sub(1)?)?.as_ref().err()
         }
         let error = match self {
@@ -119,7 +136,7 @@ impl Matcher {
             Self::String(values, _) => error(values, tried),
             Self::Unsupported => None,
         };
-        error.cloned().unwrap_or_default()
+        error.map(|wrong| wrong.text.clone()).unwrap_or_default()
     }
 }
 
@@ -167,17 +184,22 @@ impl Condition {
         let matcher = match spec.kind.as_str() {
             "bool" => Matcher::Bool(
                 values()
-                    .map(|text| parse_bool(text.as_bytes()).map_err(|error| error.to_string()))
+                    .map(|text| parse_bool(text.as_bytes()).map_err(|error| Wrong::of(&error)))
                     .collect(),
             ),
             "number" => {
                 let numbers = values()
-                    .map(|text| parse_float(text.as_bytes()).map_err(|error| error.to_string()));
+                    .map(|text| parse_float(text.as_bytes()).map_err(|error| Wrong::of(&error)));
                 Matcher::Number(numbers.collect(), comparator)
             }
             "string" => Matcher::String(
                 values()
-                    .map(|text| Regex::new(text).map_err(|error| error.to_string()))
+                    .map(|text| {
+                        Regex::new(text).map_err(|error| Wrong {
+                            own: error.is_own(),
+                            ..Wrong::of(&error)
+                        })
+                    })
                     .collect(),
                 comparator,
             ),
@@ -191,25 +213,33 @@ impl Condition {
             matcher,
             template: Some(&spec.template)
                 .filter(|text| !text.is_empty())
-                .map(|text| {
-                    let template = Template::parse(text).map_err(|error| error.to_string());
-                    (text.clone(), template)
-                }),
+                .map(|text| (text.clone(), Template::parse(text))),
         }
     }
 
     /// What the template makes of the value's text: always a text again.
-    fn apply_template(&self, value: &Value<'_>) -> Result<Option<Value<'static>>, String> {
+    fn apply_template(
+        &self,
+        value: &Value<'_>,
+    ) -> Result<Option<Value<'static>>, (Reason, Trouble)> {
         let Some((written, template)) = &self.template else {
             return Ok(None);
         };
-        let template = template.as_ref().map_err(Clone::clone)?;
         let output = template
-            .render_text(&String::from_utf8_lossy(&value.text()))
-            .map_err(|error| error.to_string())?;
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|template| template.render_text(&String::from_utf8_lossy(&value.text())))
+            .map_err(|error| {
+                let reason = if error.is_own() {
+                    Reason::TooComplex
+                } else {
+                    Reason::BadTemplate
+                };
+                (reason, Trouble::Text(error.to_string()))
+            })?;
         if is_no_value(&output) {
             let text = format!("template '{written}' evaluated to empty string or no value");
-            return Err(text);
+            return Err((Reason::BadTemplate, Trouble::Text(text)));
         }
         Ok(Some(Value::from_quoted(&number::quote(output.as_bytes()))))
     }
@@ -259,6 +289,7 @@ impl list_group::Condition for Condition {
     type Judged<'d> = Judged<'d>;
     const GROUP: Group = Group::Data;
     const NAME: &'static str = "data";
+    const EMPTY_IS_NONE: bool = true;
 
     fn judge<'d>(&self, data: &Valid<'d, '_>) -> Judged<'d> {
         let value = match self.place.find(data) {
@@ -275,7 +306,6 @@ impl list_group::Condition for Condition {
             Err((Reason::NoValues, Trouble::NoValues))
         } else {
             self.apply_template(&value)
-                .map_err(|error| (Reason::BadTemplate, Trouble::Text(error)))
         };
         let mut judged = match templated {
             Ok(None) => self.judge_value(&value),
@@ -363,7 +393,7 @@ impl list_group::Condition for Condition {
 
 /// Tries the values in order: the first that matches passes, the first that is wrong is an error.
 fn first_match<'d, T>(
-    wanted: &[Result<T, String>],
+    wanted: &[Result<T, Wrong>],
     wrong: Reason,
     matches: impl Fn(&T) -> bool,
 ) -> Judged<'d> {
@@ -373,7 +403,10 @@ fn first_match<'d, T>(
                 return Judged::settled(Outcome::Passed, Reason::Match, place + 1);
             }
             Ok(_) => {}
-            Err(_) => return Judged::failing(wrong, Trouble::WrongValue, place + 1),
+            Err(error) => {
+                let reason = if error.own { Reason::TooComplex } else { wrong };
+                return Judged::failing(reason, Trouble::WrongValue, place + 1);
+            }
         }
     }
     Judged::settled(Outcome::Failed, Reason::Mismatch, wanted.len())

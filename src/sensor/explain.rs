@@ -42,7 +42,7 @@ pub enum Reason {
     InvalidJson,
     /// The event has no data, so there is nothing to judge.
     NoData,
-    /// The path asks for too much work.
+    /// Judging it asks for more than this program does, so that upstream may decide otherwise.
     TooComplex,
     /// The event's time is outside the window.
     OutsideWindow,

@@ -1,7 +1,7 @@
 //! Expression filters: named values of the event's data, put into expressions.
 
 use super::explain::{ConditionReport, Found, Group, Outcome, Reason, ValueReport};
-use super::expression::{ExprValue, Expression, Names};
+use super::expression::{ExprError, ExprValue, Expression, Names};
 use super::json::PrefixSet;
 use super::list_group::{self, ListGroup, Settled};
 use super::payload::{Place, Valid};
@@ -55,7 +55,7 @@ impl Settled for Judged {
 pub(super) struct Condition {
     text: String,
     /// A mistake in the expression is an error only when an event reaches it.
-    expression: Result<Expression, String>,
+    expression: Result<Expression, ExprError>,
     fields: Vec<(String, Place)>,
 }
 
@@ -67,7 +67,7 @@ impl Condition {
             .map(|(name, path)| (name.clone(), Place::new(path, prefixes)));
         Self {
             text: spec.expr.clone(),
-            expression: Expression::parse(&spec.expr).map_err(|error| error.to_string()),
+            expression: Expression::parse(&spec.expr),
             fields: fields.collect(),
         }
     }
@@ -78,14 +78,15 @@ impl Condition {
             values: &values,
         };
         let result = match &self.expression {
-            Ok(expression) => expression
-                .evaluate_with(&names)
-                .map_err(|error| error.to_string()),
+            Ok(expression) => expression.evaluate_with(&names),
             Err(error) => Err(error.clone()),
         };
         let value = match result {
             Ok(value) => value,
-            Err(error) => return Judged::failing(Reason::BadExpression, error),
+            Err(error) if error.is_own() => {
+                return Judged::failing(Reason::TooComplex, error.to_string());
+            }
+            Err(error) => return Judged::failing(Reason::BadExpression, error.to_string()),
         };
         let (outcome, reason) = if value == ExprValue::Bool(true) {
             (Outcome::Passed, Reason::Match)
@@ -121,6 +122,7 @@ impl list_group::Condition for Condition {
     type Judged<'d> = Judged;
     const GROUP: Group = Group::Exprs;
     const NAME: &'static str = "expr";
+    const EMPTY_IS_NONE: bool = false;
 
     fn judge(&self, data: &Valid<'_, '_>) -> Judged {
         let mut values = Vec::with_capacity(self.fields.len());

@@ -54,9 +54,9 @@ pub enum CompileError {
 
 fn refuse_unsupported_templates(data: &[DataSpec]) -> Result<(), CompileError> {
     for (place, spec) in data.iter().enumerate() {
-        if let Err(TemplateError::Outside(function)) = Template::parse(&spec.template) {
+        if let Err(TemplateError::Outside(what)) = Template::parse(&spec.template) {
             return Err(CompileError::Unsupported(format!(
-                "the function {function} in filters.data[{place}].template"
+                "{what} in filters.data[{place}].template"
             )));
         }
     }

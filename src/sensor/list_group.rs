@@ -22,6 +22,8 @@ pub(super) trait Condition {
     const GROUP: Group;
     /// The group's name in upstream's error texts.
     const NAME: &'static str;
+    /// Whether an empty list passes before anything is looked at, as no list does.
+    const EMPTY_IS_NONE: bool;
 
     fn judge<'d>(&self, data: &Valid<'d, '_>) -> Self::Judged<'d>;
     /// Upstream's text of the error, without its frame; empty where there is none.
@@ -46,7 +48,7 @@ impl<C: Condition> ListGroup<C> {
     }
 
     pub(super) fn judge(&self, payload: &Payload<'_>, recorder: &mut impl Recorder) -> Verdict {
-        let verdict = if self.conditions.is_empty() {
+        let verdict = if C::EMPTY_IS_NONE && self.conditions.is_empty() {
             Verdict::passed(Reason::Match)
         } else {
             match payload.content() {
@@ -96,8 +98,15 @@ impl<C: Condition> ListGroup<C> {
                     .iter()
                     .map(|(condition, judged)| condition.error(judged))
                     .collect();
+                // One that this program could not judge might have held.
+                let open =
+                    |(_, judged): &&(&C, C::Judged<'_>)| judged.reason() == Reason::TooComplex;
+                let reason = failed
+                    .iter()
+                    .find(open)
+                    .map_or(first.reason(), |_| Reason::TooComplex);
                 Verdict::error(
-                    first.reason(),
+                    reason,
                     format!("{} filter errors [{}]", C::NAME, errors.join(" / ")),
                 )
             }

@@ -16,7 +16,6 @@ mod filter;
 mod go_json;
 pub mod json;
 pub mod layout;
-pub mod limits;
 mod list_group;
 mod lua;
 pub mod number;

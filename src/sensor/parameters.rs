@@ -12,7 +12,6 @@ use super::decode::{DecodeError, Node};
 use super::event::Event;
 use super::go_json;
 use super::json;
-use super::limits;
 use super::path::{self, Kind, LimitExceeded};
 use super::set::{Insert, SetError, set};
 use super::template::{Template, TemplateError, is_no_value};
@@ -56,7 +55,11 @@ impl ParameterError {
     /// Whether upstream might have gone on where this program stopped.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        limits::is_own(&self.to_string())
+        match self {
+            Self::TooComplex(_) | Self::Unsupported(_) => true,
+            Self::Set(error) => error.is_own(),
+            _ => false,
+        }
     }
 }
 
@@ -306,8 +309,8 @@ impl Choice {
     fn resolve(&self, payload: &[u8]) -> Result<Option<Resolved>, ParameterError> {
         let rendered = match &self.template {
             None => None,
-            Some(Err(TemplateError::Outside(function))) => {
-                let what = format!("the template function {function}");
+            Some(Err(TemplateError::Outside(what))) => {
+                let what = format!("{what} in a template");
                 return Err(ParameterError::Unsupported(what));
             }
             Some(Err(error)) => Some(Err(error.clone())),
@@ -318,7 +321,7 @@ impl Choice {
                 return Ok(Some(Resolved::text(output)));
             }
             // Upstream might have rendered it, so neither the key nor the default is known to stand in.
-            Some(Err(error)) if limits::is_own(&error.to_string()) => {
+            Some(Err(error)) if error.is_own() => {
                 let what = format!("a template that goes so far ({error})");
                 return Err(ParameterError::Unsupported(what));
             }

@@ -34,6 +34,14 @@ pub enum SetError {
     TooComplex(#[from] LimitExceeded),
 }
 
+impl SetError {
+    /// Whether this program stops here, where upstream might go on.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        matches!(self, Self::IndexTooLarge(_) | Self::TooComplex(_))
+    }
+}
+
 /// Most nulls that one write fills in.
 pub const MAX_PADDING: usize = 1_000_000;
 const MAX_COMPONENTS: usize = 1000;

@@ -63,7 +63,13 @@ impl State {
                     settled: true,
                 };
                 let row = self.row_of(&name.stage, &name.probe);
-                occasion.judgement(stays_as_it_was(&row, facts, then, occasion.attempt))
+                occasion.judgement(stays_as_it_was(
+                    &row,
+                    &name.stage,
+                    facts,
+                    then,
+                    occasion.attempt,
+                ))
             })
             .collect()
     }

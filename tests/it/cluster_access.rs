@@ -101,6 +101,70 @@ async fn a_review_tells_the_right_from_its_neighbours() {
     }
 }
 
+/// A list of reviews never shows that there is no other right; the rules do, whoever granted them.
+#[tokio::test]
+async fn a_right_beside_those_listed_is_seen() {
+    let lab = Lab::new().await;
+    let cluster = cluster(&lab);
+    let listed = [("create", "argoproj.io", "workflows")]
+        .map(|(verb, group, resource)| (verb.to_owned(), group.to_owned(), resource.to_owned()));
+    let others = async |rule: &str, more: &[String]| {
+        let mut grants = vec![
+            role("submit", rule),
+            binding("submit", "Role", "submit", "order-sensor"),
+        ];
+        grants.extend_from_slice(more);
+        apply(&cluster, "submit.yaml", &grants).await;
+        let review = cluster.review_others("order-sensor", &listed).await;
+        let review = review.unwrap();
+        assert_eq!(review.allowed, !review.reason.is_empty(), "{review:?}");
+        review.reason
+    };
+    assert_eq!(others(CREATE, &[]).await, "");
+    let argo = "apiGroups: [argoproj.io], resources: ";
+    for (rule, reason) in [
+        (
+            format!("{{{argo}[workflows], verbs: [create, update]}}"),
+            "update workflows.argoproj.io",
+        ),
+        (
+            format!("{{{argo}[workflows, cronworkflows], verbs: [create]}}"),
+            "create cronworkflows.argoproj.io",
+        ),
+        (
+            format!("{{{argo}[workflows/status], verbs: [create]}}"),
+            "create workflows/status.argoproj.io",
+        ),
+        (
+            format!("{{{argo}[workflows], resourceNames: [x], verbs: [delete]}}"),
+            "delete workflows.argoproj.io",
+        ),
+        (
+            "{apiGroups: [''], resources: [configmaps], verbs: [list]}".to_owned(),
+            "list configmaps",
+        ),
+        (
+            format!("{{{argo}['*'], verbs: [create]}}"),
+            "create *.argoproj.io",
+        ),
+    ] {
+        assert_eq!(others(&rule, &[]).await, reason, "{rule}");
+    }
+    let admin = binding("more", "ClusterRole", "cluster-admin", "order-sensor");
+    assert_eq!(others(CREATE, &[admin]).await, "* *.*");
+    let everybody = "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: all}\n\
+         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: all}\n\
+         subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:serviceaccounts:lab'}]\n";
+    let listing = role(
+        "all",
+        "{apiGroups: [''], resources: [secrets], verbs: [list]}",
+    );
+    assert_eq!(
+        others(CREATE, &[listing, everybody.to_owned()]).await,
+        "list secrets"
+    );
+}
+
 #[tokio::test]
 async fn a_grant_by_name_is_not_the_right_to_create() {
     let lab = Lab::new().await;

@@ -344,6 +344,11 @@ fn the_report_of_rbac_has_the_access_table() {
         "| order-runner | create | workflowtaskresults.argoproj.io | no | yes |",
         "| order-runner | patch | pods | yes | no |",
         "| order-runner | create | workflows.argoproj.io | no | no |",
+        "| order-sensor | any-other | right | yes | no |",
+        "| order-runner | any-other | right | yes | no |",
+        // Two orders of before, of one name, are two claims.
+        "order of stage forbidden: stays as it was",
+        "order of stage half: stays as it was",
     ] {
         assert!(report.contains(row), "{row} is missing:\n{report}");
     }

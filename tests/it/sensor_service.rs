@@ -383,7 +383,7 @@ async fn discard_lines_carry_the_id_and_the_reason() {
 }
 
 #[tokio::test]
-async fn a_condition_waits_for_both_across_a_restart() {
+async fn a_condition_waits_for_both_across_a_restart_and_keeps_the_latest_of_each() {
     let world = World::allowed().await;
     let dependencies = json!([
         dependency("order", "orders"),
@@ -400,13 +400,18 @@ async fn a_condition_waits_for_both_across_a_restart() {
     pod.kill();
     let pod = world.pod("orders-sensor-2", &both).start();
     subscribed(&pod, 2).await;
+    // The second order takes the place of the first, which no payment meets any more.
+    world.post_to("orders", "order-2", &json!({})).await;
+    pod.waits_for("Current state of dependencies: map[order:true payment:false]")
+        .await;
+    world.settled().await;
     world.post_to("payments", "payment-1", &json!({})).await;
-    world.arrives(&["order-1"]).await;
+    world.arrives(&["order-2"]).await;
     let line = pod
         .waits_for("Successfully processed trigger 'start'")
         .await;
     assert_eq!(line["triggeredBy"], json!(["order", "payment"]));
-    assert_eq!(line["triggeredByEvents"], json!(["order-1", "payment-1"]));
+    assert_eq!(line["triggeredByEvents"], json!(["order-2", "payment-1"]));
     // The state is cleared: one of them is not enough again.
     world.post_to("payments", "payment-2", &json!({})).await;
     pod.waits_for("Current state of dependencies: map[order:false payment:true]")

@@ -82,11 +82,14 @@ const USES: [Use; 6] = [
         name: "rights: review",
         without: "the lab `rbac` cannot check what its service accounts may do",
         verdict: Verdict::Warn,
-        rights: &[(
-            "create",
-            "authorization.k8s.io",
-            "localsubjectaccessreviews",
-        )],
+        rights: &[
+            (
+                "create",
+                "authorization.k8s.io",
+                "localsubjectaccessreviews",
+            ),
+            ("impersonate", "", "serviceaccounts"),
+        ],
     },
 ];
 

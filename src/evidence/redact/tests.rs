@@ -74,6 +74,70 @@ fn tokens_and_secrets() {
 }
 
 #[test]
+fn secrets_known_by_their_shape() {
+    for (text, want) in [
+        (
+            "GET https://shop:p%40ss:w@crm.example/a?b=c://d",
+            "GET https://shop:<redacted>@crm.example/a?b=c://d",
+        ),
+        (
+            r#"{"url":"nats://u:p@h:4222","next":"http://h/x@y:z"}"#,
+            r#"{"url":"nats://u:<redacted>@h:4222","next":"http://h/x@y:z"}"#,
+        ),
+        (
+            "git clone https://ghp_0123456789abcdefXYZ@host/x",
+            "git clone https://<redacted>@host/x",
+        ),
+        (
+            "ssh://git@host/x http://u:@h",
+            "ssh://git@host/x http://u:@h",
+        ),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nab==\n-----END RSA PRIVATE KEY-----\n",
+            "-----BEGIN RSA PRIVATE KEY-----<redacted>-----END RSA PRIVATE KEY-----\n",
+        ),
+        (
+            r#"{"key":"-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"}"#,
+            r#"{"key":"-----BEGIN PRIVATE KEY-----<redacted>-----END PRIVATE KEY-----"}"#,
+        ),
+        (
+            "-----BEGIN EC PRIVATE KEY-----\ncut off",
+            "-----BEGIN EC PRIVATE KEY-----<redacted>",
+        ),
+        (
+            "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+            "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+        ),
+    ] {
+        assert_eq!(plain().text(text), want);
+        assert_eq!(plain().text(want), want, "a second time");
+    }
+}
+
+/// A Secret's value stands in logs and bodies in other forms than its own.
+#[test]
+fn every_form_of_a_secret_value() {
+    let secret = "first \"line\" of it\nsecond line of it??\n";
+    let redactor = Redactor::new([secret.to_owned()]);
+    let json = serde_json::to_string(&secret.trim()).unwrap();
+    let twice = serde_json::to_string(&json).unwrap();
+    for text in [
+        secret.to_owned(),
+        json,
+        "at second line of it?? it ends".to_owned(),
+        STANDARD.encode(secret),
+        STANDARD.encode(secret.trim()),
+        STANDARD_NO_PAD.encode(secret.trim()),
+        URL_SAFE_NO_PAD.encode(secret.trim()),
+    ] {
+        let redacted = redactor.text(&text);
+        assert!(redacted.contains(REDACTED), "{text}");
+        assert!(!redacted.contains("line of it"), "{redacted}");
+    }
+    assert!(!redactor.text(&twice).contains("second line of it"));
+}
+
+#[test]
 fn a_long_text_is_cut_at_a_character() {
     let long = "ä".repeat(TEXT_LIMIT);
     let cut = plain().text(&long);
@@ -117,6 +181,10 @@ fn pieces() -> impl Strategy<Value = String> {
         Just(",".to_owned()),
         Just("\n".to_owned()),
         Just("eyJ".to_owned()),
+        Just("://".to_owned()),
+        Just("@".to_owned()),
+        Just("-----BEGIN PRIVATE KEY-----".to_owned()),
+        Just("-----END".to_owned()),
         Just(".".to_owned()),
         Just(REDACTED.to_owned()),
         Just("<red".to_owned()),

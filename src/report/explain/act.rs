@@ -10,7 +10,6 @@ use super::{
     Act, Dependency, LogLine, Made, Sensor, Stop, TriggerStep, Walk, hints, objects, text_at,
 };
 use crate::sensor::conditions::{Conditions, ConditionsError};
-use crate::sensor::limits;
 use crate::sensor::parameters::Events;
 use crate::sensor::trigger::{self, Action, Origin, TriggerError};
 
@@ -48,7 +47,7 @@ impl Walk {
     /// A trigger whose conditions cannot be read.
     fn unreadable(&mut self, name: String, error: &ConditionsError) -> TriggerStep {
         let (mut step, text) = (blank(name), error.to_string());
-        if limits::is_own(&text) {
+        if matches!(error, ConditionsError::TooDeep) {
             not_shown(&mut step, text);
             return step;
         }

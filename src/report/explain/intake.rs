@@ -6,7 +6,6 @@ use serde_json::json;
 use super::{IntakeStep, LogLine, Stop};
 use crate::embedded::services::eventsource::payload;
 use crate::embedded::services::eventsource::{Admission, Intake};
-use crate::sensor::limits;
 
 const LOGGER: &str = "argo-events.eventsource";
 
@@ -95,9 +94,7 @@ fn publish(intake: &Intake, data: Vec<u8>) -> Taken {
     };
     match intake.admission(&data) {
         Admission::Admitted => Taken::Data(step, data),
-        Admission::Dropped {
-            error: Some(error), ..
-        } if limits::is_own(&error) => Taken::Unknown(step, error),
+        Admission::Stopped(error) => Taken::Unknown(step, error),
         Admission::Dropped {
             expression,
             level,

@@ -12,7 +12,7 @@ use crate::embedded::services::eventsource::Intake;
 use crate::embedded::services::sensor::cloud_event;
 use crate::sensor::parameters::Events;
 use crate::sensor::transform::{Transform, TransformError};
-use crate::sensor::{Event, Explanation, Filter, Operator, Outcome, limits};
+use crate::sensor::{Event, Explanation, Filter, GroupReport, Operator, Outcome, Reason};
 
 pub(super) const LOGGER: &str = "argo-events.sensor";
 /// Stands for the id that the EventSource draws for each request.
@@ -217,7 +217,7 @@ impl Walk {
                 "dependency {}: {error}",
                 dependency.name
             ))),
-            Err(TransformError::Failed(error)) if limits::is_own(&error) => {
+            Err(TransformError::Stopped(error)) => {
                 self.dependencies.push(DependencyStep {
                     name: dependency.name.clone(),
                     transform: None,
@@ -293,8 +293,8 @@ fn unjudged(why: &Explanation) -> Option<String> {
     if why.passed {
         return None;
     }
-    let own = |text: &&str| limits::is_own(text);
-    let errors = || why.groups.iter().filter_map(|group| group.error.as_deref());
+    let own = |group: &&GroupReport| group.reason == Reason::TooComplex;
+    let errors = || why.groups.iter().filter(|group| group.error.is_some());
     let settled = match why.operator {
         // A group that does not hold drops the event, whatever the others come to.
         Operator::And => why
@@ -302,14 +302,16 @@ fn unjudged(why: &Explanation) -> Option<String> {
             .iter()
             .any(|group| group.outcome == Outcome::Failed),
         // Any error drops it.
-        Operator::Or => errors().any(|error| !own(&error)),
+        Operator::Or => errors().any(|group| !own(&group)),
     };
     let mut errors = errors();
     let found = match why.operator {
         Operator::And => errors.next().filter(own),
         Operator::Or => errors.find(own),
     };
-    found.filter(|_| !settled).map(ToOwned::to_owned)
+    found
+        .filter(|_| !settled)
+        .and_then(|group| group.error.clone())
 }
 
 /// The lines of an event that a filter drops.

@@ -209,9 +209,12 @@ fn matching_text(
         return Err(misused(right, operator));
     };
     let pattern = Regex::new(pattern).map_err(|error| {
-        ExprError::evaluate(format!(
-            "Unable to compile regexp pattern '{pattern}': {error}"
-        ))
+        let text = format!("Unable to compile regexp pattern '{pattern}': {error}");
+        if error.is_own() {
+            ExprError::Limit(text)
+        } else {
+            ExprError::evaluate(text)
+        }
     })?;
     matching(left, operator, &pattern)
 }
@@ -219,7 +222,7 @@ fn matching_text(
 fn concatenate(left: &ExprValue, right: &ExprValue) -> Result<ExprValue, ExprError> {
     let text = format!("{left}{right}");
     if text.len() > MAX_TEXT {
-        return Err(ExprError::evaluate(
+        return Err(ExprError::Limit(
             "Text is longer than 16 MiB; join less text".to_string(),
         ));
     }

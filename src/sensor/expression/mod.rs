@@ -29,9 +29,18 @@ pub enum ExprError {
     /// It has no value for these names.
     #[error("{0}")]
     Evaluate(String),
+    /// It is more than this program reads or builds, where govaluate might go on.
+    #[error("{0}")]
+    Limit(String),
 }
 
 impl ExprError {
+    /// Whether this program stops here, where govaluate might go on.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        matches!(self, Self::Limit(_))
+    }
+
     fn parse(text: impl Into<String>) -> Self {
         Self::Parse(text.into())
     }
@@ -60,7 +69,7 @@ impl Expression {
     /// [`ExprError::Parse`]. Longer than 64 KiB or deeper than 64 parentheses is refused, though govaluate takes it.
     pub fn parse(text: &str) -> Result<Self, ExprError> {
         if text.len() > MAX_LENGTH {
-            return Err(ExprError::parse(format!(
+            return Err(ExprError::Limit(format!(
                 "Expression is longer than {MAX_LENGTH} bytes; shorten it"
             )));
         }

@@ -213,7 +213,14 @@ impl<'t> Planner<'t> {
             return Ok(None);
         };
         // An operator that binds tighter makes the text part of something else.
-        let regex = Regex::new(pattern).map_err(|error| ExprError::parse(error.to_string()))?;
+        let regex = Regex::new(pattern).map_err(|error| {
+            let text = error.to_string();
+            if error.is_own() {
+                ExprError::Limit(text)
+            } else {
+                ExprError::Parse(text)
+            }
+        })?;
         let tighter = self
             .tokens
             .get(self.at + 1)
@@ -266,7 +273,7 @@ impl<'t> Planner<'t> {
         if self.open > MAX_NESTING {
             let text =
                 format!("Parentheses nest deeper than {MAX_NESTING} levels; split the expression");
-            return Err(ExprError::parse(text));
+            return Err(ExprError::Limit(text));
         }
         let inner = self.level(0)?;
         self.open -= 1;

@@ -44,12 +44,21 @@ impl ScriptGroup {
     fn run(&self, payload: &Payload<'_>) -> Verdict {
         let script = match &self.script {
             Ok(script) => script,
-            Err(error) => return Verdict::error(Reason::ScriptError, error.to_string()),
+            Err(error) => return failed(error),
         };
         match script.evaluate(payload.bytes()) {
             Ok(true) => Verdict::passed(Reason::Match),
             Ok(false) => Verdict::failed(Reason::ScriptFalse),
-            Err(error) => Verdict::error(Reason::ScriptError, error.to_string()),
+            Err(error) => failed(&error),
         }
     }
+}
+
+fn failed(error: &ScriptError) -> Verdict {
+    let reason = if error.is_own() {
+        Reason::TooComplex
+    } else {
+        Reason::ScriptError
+    };
+    Verdict::error(reason, error.to_string())
 }

@@ -28,6 +28,102 @@ fn no_filters_pass_everything() {
     assert!(!judge(json!({}), "or", "{}").passed);
 }
 
+/// An empty list of conditions is no list, an empty list of expressions is one.
+#[test]
+fn empty_lists_are_looked_at_or_not() {
+    for (filters, operator, data, passed, error) in [
+        (json!({"data": []}), "", "x", true, false),
+        (json!({"data": []}), "or", "x", true, false),
+        (json!({"data": null}), "or", "{}", false, false),
+        (json!({"exprs": []}), "", "{}", true, false),
+        (json!({"exprs": []}), "or", "{}", true, false),
+        (json!({"exprs": []}), "", "x", false, true),
+        (json!({"exprs": []}), "", "", false, true),
+        (json!({"exprs": []}), "or", "x", false, true),
+        (json!({"exprs": null}), "", "x", true, false),
+        (
+            json!({"exprs": [], "exprLogicalOperator": "or"}),
+            "",
+            "{}",
+            false,
+            false,
+        ),
+        (
+            json!({"exprs": [], "exprLogicalOperator": "or"}),
+            "or",
+            "{}",
+            false,
+            false,
+        ),
+    ] {
+        let decision = judge(filters.clone(), operator, data);
+        assert_eq!(
+            (decision.passed, decision.error.is_some()),
+            (passed, error),
+            "{filters} {operator} {data}"
+        );
+    }
+    let none =
+        Filter::compile(Some(&json!({"exprs": [], "exprLogicalOperator": "or"})), "").unwrap();
+    assert!(none.evaluate(&Event::default()).passed);
+}
+
+/// A limit of this program is told by its kind, and never by words that anybody can write.
+#[test]
+fn only_this_programs_own_limits_are_too_complex() {
+    let words = "eventlab: value is too large; build smaller";
+    let long = format!("(?:{}){{9}}", r"\pL".repeat(900));
+    for (filters, reason) in [
+        (
+            json!({"data": [condition(words, "string", &["x"])]}),
+            Reason::MissingPath,
+        ),
+        (
+            json!({"data": [condition("v", words, &["x"])]}),
+            Reason::BadType,
+        ),
+        (
+            json!({"data": [condition("v", "number", &[words])]}),
+            Reason::BadValue,
+        ),
+        (
+            json!({"data": [condition("v", "string", &["(eventlab: "])]}),
+            Reason::BadRegex,
+        ),
+        (
+            json!({"exprs": [{"expr": format!("'{words}' + "), "fields": [{"name": "v", "path": "v"}]}]}),
+            Reason::BadExpression,
+        ),
+        (
+            json!({"data": [condition("v", "string", &[&long])]}),
+            Reason::TooComplex,
+        ),
+        (
+            json!({"dataLogicalOperator": "or", "data": [condition("w", "string", &["x"]), condition("v", "string", &[&long])]}),
+            Reason::TooComplex,
+        ),
+        (
+            json!({"exprs": [{"expr": format!("v =~ '{}'", long.replace('\\', r"\\")), "fields": [{"name": "v", "path": "v"}]}]}),
+            Reason::TooComplex,
+        ),
+        (
+            json!({"exprs": [{"expr": format!("{}v{}", "(".repeat(70), ")".repeat(70)), "fields": [{"name": "v", "path": "v"}]}]}),
+            Reason::TooComplex,
+        ),
+        (json!({"script": "while true do end"}), Reason::TooComplex),
+        (
+            json!({"script": "local t = {} for i = 1, 1e9 do t[i] = i end"}),
+            Reason::TooComplex,
+        ),
+    ] {
+        assert_eq!(
+            judge(filters.clone(), "", r#"{"v":"1"}"#).reason,
+            reason,
+            "{filters}"
+        );
+    }
+}
+
 #[test]
 fn a_bad_pattern_counts_only_when_it_is_reached() {
     assert!(

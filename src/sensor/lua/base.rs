@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mlua::{Lua, LuaString, MultiValue, Table, Value};
+use mlua::{Lua, MultiValue, Table, Value};
 
 use super::budget::{Budget, MAX_TEXT};
-use super::value::{Text, bad_argument, integer_or, number, number_text};
+use super::value::{Text, bad_argument, integer, integer_or, number, number_text};
 use crate::sensor::number::parse_float;
 
 /// Puts into `internal` what the prelude builds on.
@@ -19,6 +19,10 @@ pub(super) fn install(lua: &Lua, internal: &Table, budget: &Arc<Budget>) -> mlua
         "tonumber",
         lua.create_function(|_, args: MultiValue| to_number(&args))?,
     )?;
+    let whole = |_: &Lua, (value, position, function): (Value, usize, String)| {
+        integer(&value, position, &function).map(|integer| integer as f64)
+    };
+    internal.raw_set("integer", lua.create_function(whole)?)?;
     let own = budget.clone();
     internal.raw_set(
         "exhausted",
@@ -46,7 +50,8 @@ fn to_number(args: &MultiValue) -> mlua::Result<Option<f64>> {
             "bad argument #1 to 'tonumber' (value expected)",
         ));
     };
-    let base = args.get(1).unwrap_or(&Value::Nil);
+    let no_base = matches!(args.get(1), None | Some(Value::Nil));
+    let base = integer_or(args.get(1).unwrap_or(&Value::Nil), 10, 2, "tonumber")?;
     if let Some(number) = number(value) {
         return Ok(Some(number));
     }
@@ -61,8 +66,6 @@ fn to_number(args: &MultiValue) -> mlua::Result<Option<f64>> {
     if text.contains('.') {
         return Ok(parse_float(text.as_bytes()).ok());
     }
-    let no_base = matches!(base, Value::Nil);
-    let base = integer_or(base, 10, 2, "tonumber")?;
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let (text, base) = match hexadecimal {
         Some(digits) if no_base => (digits, 16),
@@ -99,20 +102,30 @@ fn load(lua: &Lua, budget: &Budget, (source, name): &(Value, Value)) -> mlua::Re
     })
 }
 
+/// Joins the elements of a table, which stays within it; a single element is given as it is.
 fn concat(
     lua: &Lua,
     budget: &Budget,
     (table, separator, from, to): &(Table, Value, Value, Value),
-) -> mlua::Result<LuaString> {
+) -> mlua::Result<Value> {
     let separator = match separator {
         Value::Nil => None,
         value => Some(Text::argument(value, 2, "concat")?),
     };
+    let empty = || lua.create_string("").map(Value::String);
     let length = i64::try_from(table.raw_len()).unwrap_or(i64::MAX);
+    let open = !matches!(from, Value::Nil) && matches!(to, Value::Nil);
     let (from, to) = (
         integer_or(from, 1, 3, "concat")?,
         integer_or(to, length, 4, "concat")?,
     );
+    if open && !(1..=length).contains(&from) {
+        return empty();
+    }
+    let (from, to) = (from.min(length).max(1), to.min(length));
+    if from > to {
+        return empty();
+    }
     let mut out = Vec::new();
     for index in from..=to {
         budget.charge(1)?;
@@ -123,6 +136,9 @@ fn concat(
                 "invalid value ({kind}) at index {index} in table for 'concat'"
             ))
         })?;
+        if from == to {
+            return Ok(value);
+        }
         out.extend_from_slice(&text.bytes());
         if let (Some(separator), true) = (&separator, index < to) {
             out.extend_from_slice(&separator.bytes());
@@ -132,7 +148,7 @@ fn concat(
         }
     }
     budget.charge_text(out.len())?;
-    lua.create_string(out)
+    lua.create_string(out).map(Value::String)
 }
 
 fn random(state: &AtomicU64, (low, high): (Option<f64>, Option<f64>)) -> mlua::Result<f64> {

@@ -4,7 +4,7 @@ local internal = ...
 local type, select, next, pairs, error = type, select, next, pairs, error
 local rawget, rawset, raw_pcall, raw_tostring = rawget, rawset, pcall, tostring
 local raw_create, raw_resume, raw_yield, unpack = coroutine.create, coroutine.resume, coroutine.yield, unpack
-local number_text, exhausted, gmatch_step, check_table = internal.number_text, internal.exhausted, internal.gmatch_step, internal.check_table
+local number_text, exhausted, gmatch_step, check_table, integer = internal.number_text, internal.exhausted, internal.gmatch_step, internal.check_table, internal.integer
 local loadstring = internal.loadstring
 
 -- A script that was stopped stays stopped, whatever catches the error.
@@ -43,6 +43,16 @@ function tostring(...)
 end
 
 tonumber = internal.tonumber
+
+-- What a script calls without knowing: around operands of `..`, and around bounds of counting loops.
+function __text(value)
+  if type(value) == "number" then return number_text(value) end
+  return value
+end
+function __count(value)
+  if type(value) ~= "number" then error("for statement bounds must be numbers", 2) end
+  return value
+end
 
 function load(f, name)
   if type(f) ~= "function" then error("bad argument #1 to 'load' (function expected, got " .. type(f) .. ")", 2) end
@@ -110,22 +120,28 @@ end
 function table.insert(t, ...)
   check_table(t, 1, "insert")
   local count = select("#", ...)
+  if count == 0 then error("wrong number of arguments", 2) end
+  local length = #t
   if count == 1 then
-    rawset(t, #t + 1, (...))
-  elseif count == 2 then
-    local position, value = ...
-    for i = #t, position, -1 do rawset(t, i + 1, rawget(t, i)) end
-    rawset(t, position, value)
-  else
-    error("wrong number of arguments to 'insert'", 2)
+    rawset(t, length + 1, (...))
+    return
   end
+  local position, value = ...
+  position = integer(position, 2, "insert")
+  if position >= 1 then
+    for i = length, position, -1 do rawset(t, i + 1, rawget(t, i)) end
+  end
+  rawset(t, position, value)
 end
 
-function table.remove(t, position)
+-- A position before the first stands for the last.
+function table.remove(t, ...)
   check_table(t, 1, "remove")
   local length = #t
-  position = position or length
-  if length == 0 or position < 1 or position > length then return nil end
+  local position = length
+  if select("#", ...) > 0 then position = integer((...), 2, "remove") end
+  if length == 0 or position > length then return nil end
+  if position < 1 then position = length end
   local value = rawget(t, position)
   for i = position, length - 1 do rawset(t, i, rawget(t, i + 1)) end
   rawset(t, length, nil)

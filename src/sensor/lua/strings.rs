@@ -1,5 +1,7 @@
 //! The functions of `string` that could run long or that gopher-lua writes differently.
 
+mod slices;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -8,7 +10,7 @@ use mlua::{Lua, MultiValue, Table, Value};
 use super::budget::{Budget, MAX_TEXT};
 use super::pattern::{Capture, Matcher, Pattern, PatternError, find_plain};
 use super::value::{
-    Bytes, Text, bad_argument, change_case, integer_or, number, number_text, whole,
+    Bytes, Text, bad_argument, change_case, integer, integer_or, number, number_text, whole,
 };
 use crate::sensor::number::parse_float;
 use crate::sensor::printf::{self, Argument};
@@ -62,7 +64,11 @@ pub(super) fn install(
         bytes.reverse();
         lua.create_string(bytes)
     };
-    string.raw_set("reverse", lua.create_function(reverse)?)
+    string.raw_set("reverse", lua.create_function(reverse)?)?;
+    let length =
+        |_: &Lua, text: Value| Text::argument(&text, 1, "len").map(|text| text.bytes().len());
+    string.raw_set("len", lua.create_function(length)?)?;
+    slices::install(lua, string, budget)
 }
 
 /// What a search gives back.
@@ -345,10 +351,7 @@ fn expand(
 
 fn repeat(lua: &Lua, budget: &Budget, (text, count): &(Value, Value)) -> mlua::Result<Value> {
     let text = Text::argument(text, 1, "rep")?;
-    if matches!(count, Value::Nil) {
-        return Err(bad_argument(2, "rep", "number", count));
-    }
-    let count = usize::try_from(integer_or(count, 0, 2, "rep")?).unwrap_or(0);
+    let count = usize::try_from(integer(count, 2, "rep")?).unwrap_or(0);
     let bytes = text.bytes();
     let length = bytes.len().saturating_mul(count);
     if length > MAX_TEXT {
@@ -391,7 +394,8 @@ fn format_argument(value: &Value) -> mlua::Result<Argument<'static>> {
     })
 }
 
-/// Gives each number the type that its verb wants, as gopher-lua does, and drops arguments without a verb.
+/// Gives each number the type that its verb wants, as gopher-lua does, and drops arguments without a verb: it counts verbs
+/// by their percent signs, so that some arguments may be left over.
 fn as_go_format<'a>(pattern: &[u8], arguments: Vec<Argument<'a>>) -> (Vec<u8>, Vec<Argument<'a>>) {
     let mut rewritten = pattern.to_vec();
     let mut converted = Vec::with_capacity(arguments.len());
@@ -422,7 +426,32 @@ fn as_go_format<'a>(pattern: &[u8], arguments: Vec<Argument<'a>>) -> (Vec<u8>, V
         *verb = new_verb;
         converted.push(argument);
     }
+    let counted = verbs_counted(pattern);
+    while converted.len() < counted
+        && let Some(argument) = arguments.next()
+    {
+        converted.push(match argument {
+            Argument::Float(number) => Argument::Other("lua.LNumber", number_text(number)),
+            Argument::Text(text) => {
+                let text = String::from_utf8_lossy(&text).into_owned();
+                Argument::Other("lua.LString", text)
+            }
+            other => other,
+        });
+    }
     (rewritten, converted)
+}
+
+/// The percent signs without pairs of them, twice over.
+fn verbs_counted(pattern: &[u8]) -> usize {
+    let single = pattern.iter().filter(|byte| **byte == b'%').count();
+    let mut pairs = 0;
+    let mut rest = pattern;
+    while let Some(at) = rest.windows(2).position(|two| two == b"%%") {
+        pairs += 1;
+        rest = &rest[at + 2..];
+    }
+    single - pairs
 }
 
 fn convert(argument: Argument<'_>, verb: u8) -> (Argument<'_>, u8) {
@@ -442,11 +471,13 @@ fn convert(argument: Argument<'_>, verb: u8) -> (Argument<'_>, u8) {
                 None => (Argument::Float(number), verb),
             },
         },
-        Argument::Text(text) if matches!(verb, b'd' | b'i') => match parse_float(text.trim_ascii())
-        {
-            Ok(number) => (Argument::Int(number as i64, "int64"), b'd'),
-            Err(_) => (Argument::Text(text), b's'),
-        },
+        // A text that is a number is written as it is, one that is none as the number 0.
+        Argument::Text(text) if matches!(verb, b'd' | b'i') => {
+            match parse_float(text.trim_ascii()) {
+                Ok(_) => (Argument::Text(text), b's'),
+                Err(_) => (Argument::Int(0, "int64"), b'd'),
+            }
+        }
         argument => (argument, verb),
     }
 }

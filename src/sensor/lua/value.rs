@@ -74,7 +74,7 @@ impl Deref for Bytes<'_> {
     }
 }
 
-/// Reads an optional whole number; numbers in texts count, as in Lua.
+/// Reads an optional whole number; a number in a text is none, as upstream.
 pub(super) fn integer_or(
     value: &Value,
     default: i64,
@@ -83,19 +83,17 @@ pub(super) fn integer_or(
 ) -> mlua::Result<i64> {
     match value {
         Value::Nil => Ok(default),
-        Value::String(text) => {
-            let parsed = text
-                .to_str()
-                .ok()
-                .and_then(|text| text.trim().parse::<f64>().ok());
-            parsed
-                .map(|n| n as i64)
-                .ok_or_else(|| bad_argument(position, function, "number", value))
-        }
-        value => match number(value) {
-            Some(number) => Ok(number as i64),
-            None => Err(bad_argument(position, function, "number", value)),
-        },
+        value => integer(value, position, function),
+    }
+}
+
+/// Reads a whole number; what does not fit is the smallest one, as in Go on amd64.
+pub(super) fn integer(value: &Value, position: usize, function: &str) -> mlua::Result<i64> {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    match number(value) {
+        Some(number) if (-LIMIT..LIMIT).contains(&number) => Ok(number as i64),
+        Some(_) => Ok(i64::MIN),
+        None => Err(bad_argument(position, function, "number", value)),
     }
 }
 

@@ -211,24 +211,29 @@ impl Writer<'_> {
             return Ok(false);
         }
         let room = usize::try_from(room).unwrap_or(0);
-        let Some((line, end)) = self.flat_array(room) else {
-            self.budget.charge(room)?;
-            return Ok(false);
+        let (line, end) = match self.flat_array(room) {
+            Ok(flat) => flat,
+            Err(looked_at) => {
+                self.budget.charge(looked_at)?;
+                return Ok(false);
+            }
         };
         self.out.extend_from_slice(&line);
         self.at = end;
         Ok(true)
     }
 
-    /// The array at the current place as one line, and where it ends; `None` if it holds an object or is too long.
-    fn flat_array(&self, room: usize) -> Option<(Vec<u8>, usize)> {
+    /// The array at the current place as one line, and where it ends; if it holds an object or is too long, how much of it
+    /// was looked at.
+    fn flat_array(&self, room: usize) -> Result<(Vec<u8>, usize), usize> {
         let (mut line, mut at, mut depth) = (Vec::new(), self.at, 0usize);
         loop {
+            let not_flat = at - self.at;
             if line.len() > room {
-                return None;
+                return Err(not_flat);
             }
-            match *self.json.get(at)? {
-                b'{' => return None,
+            match *self.json.get(at).ok_or(not_flat)? {
+                b'{' => return Err(not_flat),
                 b'[' => {
                     separate(&mut line);
                     line.push(b'[');
@@ -240,14 +245,18 @@ impl Writer<'_> {
                     depth -= 1;
                     at += 1;
                     if depth == 0 {
-                        return (line.len() <= room).then_some((line, at));
+                        return if line.len() <= room {
+                            Ok((line, at))
+                        } else {
+                            Err(at - self.at)
+                        };
                     }
                 }
                 _ => match scan::start_at(self.json, at) {
                     None => at += 1,
                     Some(start) => {
                         separate(&mut line);
-                        let end = literal::end_of(self.json, start, at)?;
+                        let end = literal::end_of(self.json, start, at).ok_or(not_flat)?;
                         line.extend_from_slice(&self.json[at..end]);
                         at = end;
                     }

@@ -2,6 +2,7 @@
 
 use regex_automata::meta;
 use regex_automata::nfa::thompson::{NFA, WhichCaptures};
+use regex_syntax::hir::print::Printer;
 use regex_syntax::hir::{Capture, Class, Dot, Hir, Repetition};
 
 use super::ast::Node;
@@ -16,6 +17,8 @@ const SEARCH_CACHE_BYTES: usize = 2 << 20;
 const MAX_PLACES: usize = 2 << 20;
 /// Patterns of more levels are built on a thread with a stack for the deepest one.
 pub(super) const DEEP: u32 = 100;
+/// Bytes of an automaton that is looked at for its states alone.
+const MAX_PRINTED_BYTES: usize = 1 << 20;
 const DEEP_STACK_BYTES: usize = 64 << 20;
 
 /// Which places of a match the automaton keeps.
@@ -45,7 +48,7 @@ pub(super) fn build(
     } else {
         build_here(&parsed.node, places)
     };
-    regex.ok_or_else(|| RegexError::too_large(pattern))
+    regex.ok_or_else(|| RegexError::limit(pattern))
 }
 
 fn build_here(node: &Node, places: Places) -> Option<meta::Regex> {
@@ -66,6 +69,21 @@ fn build_here(node: &Node, places: Places) -> Option<meta::Regex> {
         .configure(config)
         .build_from_hir(&hir)
         .ok()
+}
+
+/// The pattern in the syntax of the library, and the states of its automaton.
+pub(super) fn printed(parsed: &Parsed) -> Option<(String, usize)> {
+    if parsed.height > DEEP {
+        return None;
+    }
+    let hir = hir(&parsed.node);
+    let nfa = NFA::compiler()
+        .configure(NFA::config().nfa_size_limit(Some(MAX_PRINTED_BYTES)))
+        .build_from_hir(&hir)
+        .ok()?;
+    let mut text = String::new();
+    Printer::new().print(&hir, &mut text).ok()?;
+    Some((text, nfa.states().len()))
 }
 
 /// Whether a search can keep the places of all groups in every state.

@@ -11,6 +11,8 @@ pub enum RegexErrorKind {
     InvalidPerlSyntax,
     InvalidRepeatOperator,
     InvalidRepeatCount,
+    /// Go takes it, and it is too much for this program.
+    Limit,
     MissingBracket,
     MissingParen,
     MissingRepeatArgument,
@@ -29,6 +31,7 @@ impl RegexErrorKind {
             Self::InvalidPerlSyntax => "invalid or unsupported Perl syntax",
             Self::InvalidRepeatOperator => "invalid nested repetition operator",
             Self::InvalidRepeatCount => "invalid repeat count",
+            Self::Limit => "eventlab: the pattern is too large to be run here, write a smaller one",
             Self::MissingBracket => "missing closing ]",
             Self::MissingParen => "missing closing )",
             Self::MissingRepeatArgument => "missing argument to repetition operator",
@@ -58,15 +61,27 @@ impl RegexError {
         }
     }
 
+    /// Go refuses it, too.
     pub(super) fn too_large(pattern: &str) -> Self {
+        Self::shortened(RegexErrorKind::TooLarge, pattern)
+    }
+
+    /// It is too much for this program.
+    pub(super) fn limit(pattern: &str) -> Self {
+        Self::shortened(RegexErrorKind::Limit, pattern)
+    }
+
+    fn shortened(kind: RegexErrorKind, pattern: &str) -> Self {
         let mut expression: String = pattern.chars().take(QUOTED_CHARS).collect();
         if expression.len() < pattern.len() {
             expression.push('…');
         }
-        Self {
-            kind: RegexErrorKind::TooLarge,
-            expression,
-        }
+        Self { kind, expression }
+    }
+
+    /// Says whether this program stops here, where Go might go on.
+    pub fn is_own(&self) -> bool {
+        self.kind == RegexErrorKind::Limit
     }
 
     /// Returns the kind of mistake.
@@ -83,6 +98,9 @@ impl RegexError {
 impl fmt::Display for RegexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, expression) = (self.kind.text(), &self.expression);
+        if self.is_own() {
+            return write!(f, "{kind}: `{expression}`");
+        }
         write!(f, "error parsing regexp: {kind}: `{expression}`")
     }
 }

@@ -39,8 +39,8 @@ pub type Submatches = Vec<Option<(usize, usize)>>;
 impl Regex {
     /// Compiles a pattern.
     ///
-    /// Fails with Go's error text. Patterns over 256 KiB, over 1,000 open groups or with an automaton over
-    /// 20 MiB are `expression too large` or `expression nests too deeply`, though Go accepts some of them.
+    /// Fails with Go's error text; for patterns over 256 KiB, over 1,000 open groups or with an automaton over 20 MiB, some of
+    /// which Go accepts, with one that says so ([`RegexError::is_own`]).
     pub fn new(pattern: &str) -> Result<Self, RegexError> {
         let parsed = parser::parse(pattern)?;
         let automaton = emit::build(pattern, &parsed, Places::Match)?;
@@ -70,7 +70,7 @@ impl Regex {
     /// Finds all matches that do not overlap, at most `limit`, with their groups.
     ///
     /// # Errors
-    /// `expression too large` for a pattern of so many groups and states that a search would not fit into 32 MiB.
+    /// [`RegexErrorKind::Limit`] for a pattern of so many groups and states that a search would not fit into 32 MiB.
     pub fn find_submatches(
         &self,
         text: &[u8],
@@ -93,6 +93,18 @@ impl Regex {
         }
         Ok(found)
     }
+}
+
+/// A pattern in the syntax of the Rust library of that name, and how many states its automaton has: a search takes at most
+/// so many steps for each byte.
+///
+/// # Errors
+/// As [`Regex::new`]; [`RegexErrorKind::Limit`] for more states than wanted.
+pub fn in_rust_syntax(pattern: &str, most_states: usize) -> Result<(String, usize), RegexError> {
+    let parsed = parser::parse(pattern)?;
+    emit::printed(&parsed)
+        .filter(|(_, states)| *states <= most_states)
+        .ok_or_else(|| RegexError::limit(pattern))
 }
 
 /// Replaces every byte that is not UTF-8 by one U+FFFD.

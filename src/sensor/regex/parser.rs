@@ -46,7 +46,7 @@ struct Parser<'p> {
 /// Reads a pattern.
 pub(super) fn parse(pattern: &str) -> Result<Parsed, RegexError> {
     if pattern.len() > MAX_PATTERN_BYTES {
-        return Err(RegexError::too_large(pattern));
+        return Err(RegexError::limit(pattern));
     }
     let parser = Parser {
         whole: pattern,
@@ -220,7 +220,10 @@ impl<'p> Parser<'p> {
     fn open_paren(&mut self, capture: Option<u32>) -> Result<(), RegexError> {
         self.open_groups += 1;
         if self.open_groups > MAX_OPEN_GROUPS {
-            return Err(RegexError::new(Kind::NestingDepth, self.whole));
+            return Err(match capture {
+                Some(_) => RegexError::new(Kind::NestingDepth, self.whole),
+                None => RegexError::limit(self.whole),
+            });
         }
         let flags = self.flags;
         self.stack.push(Entry::Paren { flags, capture });

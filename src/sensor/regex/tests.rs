@@ -34,7 +34,18 @@ fn error_texts_are_those_of_go() {
 #[test]
 fn scripts_are_known_by_name_and_not_by_code() {
     assert!(matches(r"^\p{Greek}\p{Thai}$", "αก".as_bytes()));
-    assert_eq!(kind(r"\p{Grek}"), RegexErrorKind::InvalidClassRange);
+    for pattern in [r"\p{Grek}", r"\p{IsGreek}", r"\p{Is_Lu}", r"\P{^i s L}"] {
+        assert_eq!(
+            kind(pattern),
+            RegexErrorKind::InvalidClassRange,
+            "{pattern}"
+        );
+    }
+    for name in [
+        "Ahom", "Cham", "Kawi", "Lisu", "Miao", "Modi", "Newa", "Thai", "Toto",
+    ] {
+        assert!(!matches(&format!(r"\p{{{name}}}"), b"a"), "{name}");
+    }
 }
 
 #[test]
@@ -63,13 +74,17 @@ fn counts_have_gos_limit() {
 
 #[test]
 fn big_patterns_are_refused() {
-    assert_eq!(kind(&"a".repeat(300_000)), RegexErrorKind::TooLarge);
-    assert_eq!(kind(&r"\pL".repeat(80_000)), RegexErrorKind::TooLarge);
-    assert_eq!(
-        kind(&format!("[{}]", r"\pL".repeat(80_000))),
-        RegexErrorKind::TooLarge
-    );
-    assert_eq!(kind(r"(?:\pL{100}){10}"), RegexErrorKind::TooLarge);
+    // Go takes these.
+    for pattern in [
+        "a".repeat(300_000),
+        r"\pL".repeat(80_000),
+        format!("[{}]", r"\pL".repeat(80_000)),
+        r"(?:\pL{100}){10}".to_owned(),
+        format!("{}a{}", "(?:".repeat(1001), ")".repeat(1001)),
+    ] {
+        let error = Regex::new(&pattern).unwrap_err();
+        assert!(error.is_own() && error.to_string().starts_with("eventlab: "));
+    }
     let long = format!("(?:{}){{1000}}", "a".repeat(5000));
     let error = Regex::new(&long).unwrap_err().to_string();
     assert!(error.starts_with("error parsing regexp: expression too large: `(?:aaa"));
@@ -81,7 +96,7 @@ fn groups_are_not_kept_where_nobody_asks_for_them_nor_in_any_number() {
     let many = "(a*)*".repeat(13_000);
     assert!(matches(&many, &[b'a'; 60]));
     let error = Regex::new(&many).unwrap().find_submatches(b"aaa", 1);
-    assert_eq!(error.unwrap_err().kind(), RegexErrorKind::TooLarge);
+    assert_eq!(error.unwrap_err().kind(), RegexErrorKind::Limit);
     let some = Regex::new(&"(a*)*".repeat(100)).unwrap();
     assert_eq!(some.find_submatches(b"aaa", 1).unwrap()[0].len(), 101);
 }

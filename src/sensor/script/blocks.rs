@@ -7,7 +7,7 @@ use super::tokens::{Placed, Token};
 const MAX_DEPTH: usize = 200;
 
 /// Words that are no names.
-const KEYWORDS: [&str; 22] = [
+pub(super) const KEYWORDS: [&str; 22] = [
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
     "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
 ];
@@ -110,7 +110,7 @@ impl<'s> Reader<'_, 's> {
     fn block(&mut self, until: bool) -> Result<Block<'s>, ScriptError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(ScriptError::Syntax(
+            return Err(ScriptError::TooLarge(
                 "chunk has too many syntax levels".to_owned(),
             ));
         }

@@ -8,6 +8,7 @@ mod blocks;
 mod event;
 mod guard;
 mod jumps;
+mod operands;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -36,6 +37,9 @@ pub enum ScriptError {
     /// The script is not Lua 5.1.
     #[error("{0}")]
     Syntax(String),
+    /// The script is longer or nested deeper than this program reads.
+    #[error("{0}")]
+    TooLarge(String),
     /// The script raised an error.
     #[error("{0}")]
     Runtime(String),
@@ -56,6 +60,24 @@ pub enum ScriptError {
     /// The engine failed.
     #[error("run the script: {0}; report this script")]
     Engine(String),
+}
+
+impl ScriptError {
+    /// Whether this program stops here, where upstream's engine might go on.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        match self {
+            Self::Stopped
+            | Self::Memory
+            | Self::Outside(_)
+            | Self::Engine(_)
+            | Self::TooLarge(_) => true,
+            Self::Runtime(text) => {
+                text.contains("resulting string too large") || text.starts_with("eventlab: ")
+            }
+            Self::Syntax(_) | Self::Data(_) => false,
+        }
+    }
 }
 
 impl From<mlua::Error> for ScriptError {
@@ -134,10 +156,12 @@ impl Script {
     pub fn compile(source: &str) -> Result<Self, ScriptError> {
         if source.len() > MAX_SOURCE {
             let text = format!("script is longer than {MAX_SOURCE} bytes; shorten it");
-            return Err(ScriptError::Syntax(text));
+            return Err(ScriptError::TooLarge(text));
         }
         let written = jumps::without(source)?;
         let source = written.as_deref().unwrap_or(source);
+        let called = operands::written(source);
+        let source = called.as_deref().unwrap_or(source);
         let loaded = guarded(|| Loaded::new(source))?;
         let reusable = guard::leaves_nothing(source);
         let idle = if reusable { vec![loaded] } else { Vec::new() };

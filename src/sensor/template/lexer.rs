@@ -1,6 +1,8 @@
 //! From text to items: plain text, and what stands between `{{` and `}}`.
 
 use super::TemplateError;
+use super::literal::is_imaginary;
+use crate::sensor::number::parse_float;
 
 /// What an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,6 +280,9 @@ impl Lexer<'_> {
             );
             return self.error(&text);
         }
+        if let Some(sum) = complex_sum(rest, length) {
+            return Err(TemplateError::Outside(format!("the complex number {sum}")));
+        }
         self.push(Kind::Number, length);
         self.check_end()
     }
@@ -304,6 +309,19 @@ impl Lexer<'_> {
             Some(c) => self.error(&format!("bad character U+{:04X} '{c}'", u32::from(c))),
         }
     }
+}
+
+/// A sum such as `1+2i` whose first part is so long.
+fn complex_sum(text: &str, length: usize) -> Option<&str> {
+    let second = text.get(length..)?;
+    let signed = second.starts_with(['+', '-']);
+    let end = second
+        .get(1..)?
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '_')
+        .map_or(second.len(), |end| end + 1);
+    let (first, second) = (text.get(..length)?, second.get(..end)?);
+    let complex = signed && parse_float(first.as_bytes()).is_ok() && is_imaginary(second);
+    complex.then(|| text.get(..length + end))?
 }
 
 fn trims_before(action: &str) -> bool {

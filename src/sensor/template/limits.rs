@@ -1,4 +1,4 @@
-//! What one rendering may cost.
+//! What one rendering may cost, and the words for what costs more.
 
 /// Steps: nodes visited, and parts of the values that functions walk over.
 const STEPS: usize = 10_000_000;
@@ -35,4 +35,20 @@ impl Steps {
             }
         }
     }
+}
+
+/// Beginnings and parts of the texts with which this program stops a template that upstream would render.
+const OWN: [&str; 7] = [
+    "eventlab: ",
+    "template takes too many steps",
+    "template is longer than ",
+    "levels; split the template",
+    "output is longer than 4 MiB",
+    "templates call one another too deeply",
+    "value is too large; build smaller",
+];
+
+/// Whether the text of an error is one of those.
+pub(super) fn is_own(text: &str) -> bool {
+    OWN.iter().any(|part| text.contains(part))
 }

@@ -24,6 +24,12 @@ pub(super) fn number(text: &str) -> Result<OperandKind, &'static str> {
     }
 }
 
+/// Whether this is a number that stands for a multiple of the imaginary unit.
+pub(super) fn is_imaginary(text: &str) -> bool {
+    text.strip_suffix('i')
+        .is_some_and(|number| parse_float(number.as_bytes()).is_ok())
+}
+
 fn integer(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -31,10 +31,8 @@ pub enum TemplateError {
     /// The text is no template.
     #[error("{0}")]
     Parse(String),
-    /// It calls a function of sprig that eventlab does not have, named here.
-    #[error(
-        "eventlab: the template function {0:?} is not supported; leave it out to judge the rest"
-    )]
+    /// It has a part that upstream knows and eventlab does not, named here.
+    #[error("eventlab: {0} in a template is not supported; leave it out to judge the rest")]
     Outside(String),
     /// It failed on this input.
     #[error("{0}")]
@@ -42,6 +40,12 @@ pub enum TemplateError {
 }
 
 impl TemplateError {
+    /// Whether this program stops here, where upstream might go on.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        matches!(self, Self::Outside(_)) || limits::is_own(&self.to_string())
+    }
+
     fn parse(source: &str, at: usize, text: &str) -> Self {
         Self::Parse(format!(
             "template: {NAME}:{}: {text}",

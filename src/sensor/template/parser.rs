@@ -451,6 +451,9 @@ impl Parser<'_> {
             Kind::Nil => OperandKind::Nil,
             Kind::Bool => OperandKind::Bool(text == "true"),
             Kind::Field => OperandKind::Field(vec![text[1..].to_string()]),
+            Kind::Number if literal::is_imaginary(&text) => {
+                return Err(TemplateError::Outside(format!("the complex number {text}")));
+            }
             Kind::Number => {
                 literal::number(&text).map_err(|wrong| self.error(&format!("{wrong}: {text:?}")))?
             }
@@ -471,7 +474,7 @@ impl Parser<'_> {
             Kind::Variable => return Err(self.error(&format!("undefined variable {text:?}"))),
             Kind::Identifier if functions::exists(&text) => OperandKind::Function(text),
             Kind::Identifier if functions::is_outside(&text) => {
-                return Err(TemplateError::Outside(text));
+                return Err(TemplateError::Outside(format!("the function {text}")));
             }
             Kind::Identifier => return Err(self.error(&format!("function {text:?} not defined"))),
             Kind::LeftParen => OperandKind::Pipe(Box::new(

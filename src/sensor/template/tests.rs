@@ -326,6 +326,20 @@ fn mistakes_have_gos_texts() {
             "{said}"
         );
     }
+    for (number, source) in [
+        ("2i", "{{ 2i }}"),
+        ("-1.5e3i", "{{ printf \"%v\" -1.5e3i }}"),
+        ("1+2i", "{{ 1+2i }}"),
+    ] {
+        let said = error(source);
+        assert!(
+            said.starts_with("eventlab: ") && said.contains(number),
+            "{said}"
+        );
+    }
+    for source in ["{{ i }}", "{{ 1+2 }}", "{{ 0xi }}", "{{ 1+i }}"] {
+        assert!(!error(source).starts_with("eventlab: "), "{source}");
+    }
     for source in [
         "{{if true}}",
         "{{else}}",

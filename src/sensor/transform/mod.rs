@@ -33,6 +33,9 @@ pub enum TransformError {
     /// Upstream fails, too.
     #[error("{0}")]
     Failed(String),
+    /// This program stopped a script that upstream might have run to its end.
+    #[error("{0}")]
+    Stopped(String),
     /// Upstream may have an answer, this program has none.
     #[error("eventlab: {0}")]
     Unsupported(String),
@@ -53,7 +56,7 @@ impl Transform {
         let kind = if let Some(program) = text("jq") {
             match jq::Program::compile(program) {
                 Err(TransformError::Failed(error)) => Kind::Jq(Err(error)),
-                Err(unsupported) => return Err(unsupported),
+                Err(other) => return Err(other),
                 Ok(program) => Kind::Jq(Ok(program)),
             }
         } else if let Some(source) = text("script") {
@@ -93,7 +96,11 @@ impl Transform {
 }
 
 fn script_error(error: ScriptError) -> TransformError {
-    TransformError::Failed(error.to_string())
+    if error.is_own() {
+        TransformError::Stopped(error.to_string())
+    } else {
+        TransformError::Failed(error.to_string())
+    }
 }
 
 #[cfg(test)]

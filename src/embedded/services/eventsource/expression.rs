@@ -6,6 +6,7 @@
 //! false or fails is answered with 200 and goes nowhere.
 
 mod guard;
+mod literals;
 mod names;
 
 use expr::{Environment, Value};
@@ -17,6 +18,20 @@ use self::names::Names;
 const MAX_DATA: usize = 4 << 20;
 /// Stack of the thread that evaluates; the guard holds nesting far below it.
 const STACK: usize = 16 << 20;
+
+/// Steps that patterns may take over the data of one event.
+const MAX_STEPS: usize = 4 << 30;
+
+/// Why an event has no verdict of its filter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Failure {
+    /// Upstream fails, too, and drops the event.
+    #[error("{0}")]
+    Failed(String),
+    /// It asks for more than this program does.
+    #[error("{0}")]
+    Stopped(String),
+}
 
 /// The expression of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,28 +65,37 @@ impl Expression {
     ///
     /// # Errors
     /// The expression could not be evaluated to a boolean; upstream drops the event then, too.
-    pub(super) fn admits(&self, data: &[u8]) -> Result<bool, String> {
+    pub(super) fn admits(&self, data: &[u8]) -> Result<bool, Failure> {
         if data.len() > MAX_DATA {
-            return Err(format!(
+            return Err(Failure::Stopped(format!(
                 "eventlab: the event data has {} bytes, and a filter expression is evaluated over {MAX_DATA} at most",
                 data.len()
-            ));
+            )));
+        }
+        // In a predicate a text is read again for every element, as often as the budget of copies allows.
+        let read = if self.found.has_predicate {
+            names::BUDGET
+        } else {
+            data.len()
+        };
+        if self.found.steps.saturating_mul(read) > MAX_STEPS {
+            return Err(self.stopped("eventlab: its patterns are too large for data of this size"));
         }
         let (expression, data) = (self.clone(), data.to_vec());
         std::thread::Builder::new()
             .name("filter expression".to_owned())
             .stack_size(STACK)
             .spawn(move || expression.evaluate(&data))
-            .map_err(|error| format!("eventlab: cannot start a thread: {error}"))?
+            .map_err(|error| Failure::Stopped(format!("eventlab: cannot start a thread: {error}")))?
             .join()
-            .unwrap_or_else(|_| Err(self.failed("the expression cannot be evaluated")))
+            .unwrap_or_else(|_| Err(self.stopped("the expression cannot be evaluated")))
     }
 
-    fn evaluate(&self, data: &[u8]) -> Result<bool, String> {
+    fn evaluate(&self, data: &[u8]) -> Result<bool, Failure> {
         let data: serde_json::Value = serde_json::from_slice(data)
-            .map_err(|error| format!("failed to unmarshal data, {error}"))?;
-        if let Some(name) = &self.found.unknown {
-            return Err(self.failed(&format!("unknown name {name}")));
+            .map_err(|error| Failure::Failed(format!("failed to unmarshal data, {error}")))?;
+        if let Some(why) = &self.found.broken {
+            return Err(self.failed(why));
         }
         let names = Names::new(&data, self.found.has_predicate);
         let mut environment = Environment::new();
@@ -80,20 +104,28 @@ impl Expression {
                 call.env.eval_func(call.ctx, name, call.args, None)
             });
         }
-        let result = environment.eval(&self.text, &names);
+        let result = environment.eval(&self.found.text, &names);
         if names.exhausted() {
-            return Err(self.failed("eventlab: it reads too much of the event too often"));
+            return Err(self.stopped("eventlab: it reads too much of the event too often"));
         }
         match result.map_err(|error| self.failed(&error.to_string()))? {
             Value::Bool(admitted) => Ok(admitted),
-            other => Err(format!(
+            other => Err(Failure::Failed(format!(
                 "unable to cast expression result '{}' to bool",
                 shown(&other)
-            )),
+            ))),
         }
     }
 
-    fn failed(&self, why: &str) -> String {
+    fn failed(&self, why: &str) -> Failure {
+        Failure::Failed(self.told(why))
+    }
+
+    fn stopped(&self, why: &str) -> Failure {
+        Failure::Stopped(self.told(why))
+    }
+
+    fn told(&self, why: &str) -> String {
         format!("unable to evaluate expression '{}': {why}", self.text)
     }
 }

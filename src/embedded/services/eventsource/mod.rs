@@ -20,7 +20,7 @@ use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use self::config::{EventSource, Webhook};
-use self::expression::Expression;
+use self::expression::{Expression, Failure};
 use self::publish::Publisher;
 pub use self::valid::validate;
 use self::webhook::Route;
@@ -73,6 +73,8 @@ pub enum Admission {
         message: &'static str,
         error: Option<String>,
     },
+    /// The filter asks for more than this program does; what upstream would do is not known.
+    Stopped(String),
 }
 
 impl Intake {
@@ -85,7 +87,8 @@ impl Intake {
         let (level, message, error) = match filter.admits(data) {
             Ok(true) => return Admission::Admitted,
             Ok(false) => ("debug", webhook::FILTERED_LINE, None),
-            Err(error) => ("error", webhook::FILTER_FAILED_LINE, Some(error)),
+            Err(Failure::Stopped(error)) => return Admission::Stopped(error),
+            Err(Failure::Failed(error)) => ("error", webhook::FILTER_FAILED_LINE, Some(error)),
         };
         Admission::Dropped {
             expression: filter.text().to_owned(),

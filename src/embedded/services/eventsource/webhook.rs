@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, Semaphore};
 use super::super::log::Logger;
 use super::super::metrics::Metric;
 use super::config::Webhook;
-use super::expression::Expression;
+use super::expression::{Expression, Failure};
 use super::payload;
 use super::publish::Publisher;
 use crate::embedded::node::process::ContainerFiles;
@@ -250,7 +250,9 @@ async fn admitted(filter: Option<Expression>, data: &[u8], log: &Logger) -> bool
     let Some(filter) = filter else { return true };
     let data = data.to_vec();
     let evaluated = tokio::task::spawn_blocking(move || filter.admits(&data)).await;
-    match evaluated.unwrap_or_else(|error| Err(format!("eventlab: {error}"))) {
+    let evaluated =
+        evaluated.unwrap_or_else(|error| Err(Failure::Stopped(format!("eventlab: {error}"))));
+    match evaluated.map_err(|failure| failure.to_string()) {
         Ok(true) => true,
         Ok(false) => {
             log.debug(FILTERED_LINE, &[]);

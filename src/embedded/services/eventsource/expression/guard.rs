@@ -1,5 +1,7 @@
 //! What of an expression can be evaluated within bounds, by its tokens alone.
 
+use super::literals;
+
 /// Longest expression in bytes.
 const MAX_LENGTH: usize = 1024;
 /// Deepest nesting of brackets; the parser tries some of them twice at every level.
@@ -101,14 +103,19 @@ const WORDS: &[&str] = &[
 pub(super) struct Found {
     /// Inside a predicate a bare name may be a field of the element.
     pub has_predicate: bool,
-    /// A function that upstream does not have either, so that the expression fails for every event.
-    pub unknown: Option<String>,
+    /// What upstream says for every event of a text that it cannot read, or of a function that it does not have either.
+    pub broken: Option<String>,
+    /// The expression as it is evaluated.
+    pub text: String,
+    /// The most steps that its patterns take for each byte of a text.
+    pub steps: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token<'a> {
+pub(super) enum Token<'a> {
     Name(&'a str),
-    Text,
+    /// A literal with its quotes, and where it starts; the closing quote may be missing.
+    Text(usize, &'a str),
     /// Punctuation, and digits.
     Mark(char),
     Range,
@@ -124,7 +131,13 @@ pub(super) fn inspect(text: &str) -> Result<Found, String> {
     }
     let tokens = tokens(text);
     nesting(&tokens)?;
-    let mut found = Found::default();
+    let written = literals::rewrite(text, &tokens)?;
+    let mut found = Found {
+        broken: written.broken,
+        text: written.text,
+        steps: written.steps,
+        ..Found::default()
+    };
     for (place, token) in tokens.iter().enumerate() {
         let before = place.checked_sub(1).and_then(|place| tokens.get(place));
         let after = tokens.get(place + 1);
@@ -133,7 +146,9 @@ pub(super) fn inspect(text: &str) -> Result<Found, String> {
             Token::Name(name) if before == Some(&Token::Mark('.')) => field_fits(name, after)?,
             Token::Name(name) => {
                 if let Some(unknown) = name_fits(name, after)? {
-                    found.unknown = Some(unknown);
+                    found
+                        .broken
+                        .get_or_insert(format!("unknown name {unknown}"));
                 }
             }
             Token::Mark('{' | '#') => found.has_predicate = true,
@@ -161,9 +176,6 @@ fn name_fits(name: &str, after: Option<&Token<'_>>) -> Result<Option<String>, St
     let is_key = after == Some(&Token::Mark(':'));
     if name == "$env" || (LACKING.contains(&name) && !is_key) {
         return Err(format!("`{name}`"));
-    }
-    if name == "matches" && after != Some(&Token::Text) {
-        return Err("`matches` with a pattern that is not written out".to_owned());
     }
     Ok((is_call && !FUNCTIONS.contains(&name)).then(|| name.to_owned()))
 }
@@ -211,12 +223,10 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     while let Some(first) = rest.chars().next() {
         rest = match first {
             '"' | '\'' => {
-                tokens.push(Token::Text);
-                after_literal(&rest[1..], first)
-            }
-            '`' => {
-                tokens.push(Token::Text);
-                rest[1..].split_once('`').map_or("", |(_, rest)| rest)
+                let after = after_literal(&rest[1..], first);
+                let at = text.len() - rest.len();
+                tokens.push(Token::Text(at, &rest[..rest.len() - after.len()]));
+                after
             }
             '/' if rest.starts_with("//") => rest.split_once('\n').map_or("", |(_, rest)| rest),
             '/' if rest.starts_with("/*") => {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use expr::{Context, ContextProvider, Value};
 
 /// How much of the event may be copied out of it during one evaluation, in bytes or so.
-const BUDGET: usize = 64 << 20;
+pub(super) const BUDGET: usize = 64 << 20;
 /// What a value costs beside its text.
 const VALUE: usize = 64;
 

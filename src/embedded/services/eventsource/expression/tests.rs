@@ -6,7 +6,9 @@ use super::*;
 
 fn admits(expression: &str, body: &str) -> Result<bool, String> {
     let data = format!(r#"{{"header":{{"X-Kind":["order"]}},"body":{body}}}"#);
-    Expression::parse(expression)?.admits(data.as_bytes())
+    Expression::parse(expression)?
+        .admits(data.as_bytes())
+        .map_err(|failure| failure.to_string())
 }
 
 #[test]
@@ -104,6 +106,119 @@ fn what_cannot_be_bounded_is_refused_by_name() {
     }
 }
 
+/// Upstream's lexer reads escapes as Go does.
+#[test]
+fn texts_are_read_as_upstream_reads_them() {
+    let body = r#"{"path":"C:\\new","quote":"it's","tab":"a\tb","e":"é","tick":"a`b"}"#;
+    for (expression, wanted) in [
+        (r"body.path == 'C:\\new'", Some(true)),
+        (r#"body.path == "C:\\new""#, Some(true)),
+        (r"body.quote == 'it\'s'", Some(true)),
+        (r#"body.quote == "it's""#, Some(true)),
+        (r"body.tab == 'a\tb'", Some(true)),
+        (r"body.tab == 'a\x09b'", Some(true)),
+        (r"body.tab == 'a\011b'", Some(true)),
+        (r"body.e == '\u00e9'", Some(true)),
+        (r"body.e == '\U000000e9'", Some(true)),
+        (r"/* 'it\'s' */ body.quote == 'it\'s'", Some(true)),
+        ("body.tick == 'a`b'", Some(true)),
+        // None of these is an escape, and a backquote is no quote.
+        (r"body.path == 'C:\new\q'", None),
+        (r#"body.quote == "it\'s""#, None),
+        (r"body.e == '\xe'", None),
+        (r"body.e == '\u{e9}'", None),
+        ("body.e == `é`", None),
+    ] {
+        assert_eq!(admits(expression, body).ok(), wanted, "{expression}");
+    }
+    assert!(Expression::parse(r"body.tick == 'a`\x62'").is_err());
+}
+
+/// The same pattern in both languages does not mean the same.
+#[test]
+fn patterns_are_those_of_go() {
+    for (pattern, text, wanted) in [
+        (r"^\\d$", "٣", Some(false)),
+        (r"^\\w$", "é", Some(false)),
+        (r"\\bé", "aé", Some(true)),
+        (r"^[a&&b]$", "&", Some(true)),
+        (r"^[[a]]$", "[]", Some(true)),
+        (r"^a$", "a\\n", Some(false)),
+        (r"^\\Qa.b\\E$", "a.b", Some(true)),
+        (r"^\\pL+$", "éa", Some(true)),
+        (r"(?i)^k$", "\u{212a}", Some(true)),
+        (r"^\x41$", "A", Some(true)),
+        ("`", "`", None),
+        (r"^(?x) a$", "a", None),
+        (r"^(?=a)", "a", None),
+        (r"\\u0041", "A", None),
+        (r"(", "(", None),
+        (r"a{1001}", "a", None),
+    ] {
+        let expression = format!("body matches '{pattern}'");
+        let Ok(filter) = Expression::parse(&expression) else {
+            assert_eq!(pattern, "`");
+            continue;
+        };
+        let data = format!("{{\"body\":\"{text}\"}}");
+        assert_eq!(filter.admits(data.as_bytes()).ok(), wanted, "{expression}");
+    }
+    assert_eq!(
+        admits(
+            "body.matches == 'x' && body.matches matches 'x'",
+            r#"{"matches":"x"}"#
+        ),
+        Ok(true)
+    );
+    assert_eq!(
+        admits("(body.a matches 'x') == true", r#"{"a":"x"}"#),
+        Ok(true)
+    );
+}
+
+/// Neither an expression nor an event makes a pattern that takes long to compile or to search for.
+#[test]
+fn patterns_are_bounded() {
+    for expression in [
+        "body matches '' + body",
+        "body matches ('a')",
+        "body matches 'a' | lower()",
+        "body matches 'a' ?? body",
+        "body matches lower('a')",
+        r"body matches '(?:\\pL{100}){10}'",
+        r"all(body, {# matches '(?:\\pL{100}){5}'})",
+        r"/* body matches 'a' */ body matches '(?:\\pL{90}){9}'",
+    ] {
+        let Err(error) = Expression::parse(expression) else {
+            panic!("{expression}");
+        };
+        assert!(
+            error.contains("matches") || error.contains("too large"),
+            "{error}"
+        );
+    }
+    // Small enough for a short event, too large for a long one and for every element of a list.
+    let slow = Expression::parse("body matches 'a[ab]{900}c|b[ab]{900}d'").unwrap();
+    assert_eq!(slow.admits(br#"{"body":"ab"}"#), Ok(false));
+    let long = format!(r#"{{"body":"{}"}}"#, "ab".repeat(1_800_000));
+    assert!(matches!(
+        slow.admits(long.as_bytes()),
+        Err(Failure::Stopped(_))
+    ));
+    let slow = Expression::parse("any(body, {# matches 'a[ab]{900}c|b[ab]{900}d'})").unwrap();
+    assert!(matches!(
+        slow.admits(br#"{"body":["ab"]}"#),
+        Err(Failure::Stopped(_))
+    ));
+    assert_eq!(
+        admits(
+            "any(body, {# matches '^order[.]'})",
+            r#"["x","order.created"]"#
+        ),
+        Ok(true)
+    );
+}
+
 #[test]
 fn reading_too_much_too_often_ends() {
     let items = "1,".repeat(20_000);
@@ -163,6 +278,7 @@ proptest! {
             if let Ok(expression) = Expression::parse(&text) {
                 let result = expression.admits(data.as_bytes());
                 if let Err(error) = result {
+                    let error = error.to_string();
                     prop_assert!(!error.contains("cannot be evaluated"), "a panic at {text:?}: {error}");
                 }
             }
