@@ -24,7 +24,8 @@ pub(super) fn number(text: &str) -> Result<OperandKind, &'static str> {
     }
 }
 
-fn integer(text: &str) -> Option<i128> {
+/// A whole number with its base in front of the digits.
+pub(super) fn integer(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
