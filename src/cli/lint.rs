@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::exit::{Exit, Failure};
 use super::output::{self, note};
 use crate::lint::rule;
-use crate::lint::{Input, Options, Report, fix, lint, render};
+use crate::lint::{Input, NotRead, Options, Report, fix, lint, render};
 
 /// Most bytes of a file that are read.
 const MAX_INPUT: u64 = 16 << 20;
@@ -94,8 +94,8 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
         allowed: rules(&args.allow)?,
         denied: rules(&args.deny)?,
     };
-    let mut inputs = inputs(&args.file)?;
-    let previous = inputs_of(&args.previous)?;
+    let (mut inputs, unread) = inputs(&args.file)?;
+    let previous = previous(&args.previous)?;
     let now = Timestamp::now();
     if args.fix || args.fix_suggested {
         mend(args, &mut inputs, &options, now)?;
@@ -104,7 +104,9 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
             return Ok(ended(&lint(&inputs, &previous, &options, now)));
         }
     }
-    let report = lint(&inputs, &previous, &options, now);
+    let mut report = lint(&inputs, &previous, &options, now);
+    let blind = !unread.is_empty();
+    report.not_read.extend(unread);
     print(&match args.format {
         Format::Text => render::text(&report),
         Format::Json => render::json(&report),
@@ -117,7 +119,7 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
         }
         note!("{}", render::summary(&report));
     }
-    Ok(ended(&report))
+    Ok(if blind { Exit::Usage } else { ended(&report) })
 }
 
 fn ended(report: &Report) -> Exit {
@@ -150,11 +152,16 @@ fn rules(ids: &[String]) -> Result<BTreeSet<String>, Failure> {
         .collect()
 }
 
-fn inputs_of(files: &[PathBuf]) -> Result<Vec<Input>, Failure> {
+/// The Sensors as they were: all of them, for one that is missing would seem to be new.
+fn previous(files: &[PathBuf]) -> Result<Vec<Input>, Failure> {
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    inputs(files)
+    let (inputs, unread) = inputs(files)?;
+    match unread.first() {
+        Some(one) => Err(cannot_read(&one.file, &one.why)),
+        None => Ok(inputs),
+    }
 }
 
 /// What was found, and the directories that were not looked into.
@@ -188,8 +195,9 @@ impl Found {
     }
 }
 
-/// The files that are named, found in directories, or matched by globs; each once.
-fn inputs(files: &[PathBuf]) -> Result<Vec<Input>, Failure> {
+/// The files that are named, found in directories, or matched by globs, each once; and those among the found ones that
+/// cannot be read.
+fn inputs(files: &[PathBuf]) -> Result<(Vec<Input>, Vec<NotRead>), Failure> {
     let mut found = Found::default();
     for file in files {
         let text = file.to_string_lossy();
@@ -212,11 +220,16 @@ fn inputs(files: &[PathBuf]) -> Result<Vec<Input>, Failure> {
     }
     let mut seen = BTreeSet::new();
     found.files.retain(|(file, _)| seen.insert(file.clone()));
-    found
-        .files
-        .into_iter()
-        .map(|(file, named)| read(&file, named))
-        .collect()
+    let (mut inputs, mut unread) = (Vec::new(), Vec::new());
+    for (file, named) in found.files {
+        let name = file.display().to_string();
+        match read(&file) {
+            Ok(text) => inputs.push(Input { name, text, named }),
+            Err(why) if named => return Err(cannot_read(&name, &why)),
+            Err(why) => unread.push(NotRead { file: name, why }),
+        }
+    }
+    Ok((inputs, unread))
 }
 
 fn is_manifest(file: &Path) -> bool {
@@ -268,25 +281,25 @@ fn matched(pattern: &str, found: &mut Vec<(PathBuf, bool)>) -> Result<(), Failur
     Ok(())
 }
 
-fn read(file: &Path, named: bool) -> Result<Input, Failure> {
-    let name = file.display().to_string();
-    let cannot = |why: String| Failure::usage(format!("cannot read {name}: {why}"));
+fn cannot_read(name: &str, why: &str) -> Failure {
+    Failure::usage(format!("cannot read {name}: {why}"))
+}
+
+fn read(file: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
-    let opened: Box<dyn std::io::Read> = if name == "-" {
+    let opened: Box<dyn std::io::Read> = if file == Path::new("-") {
         Box::new(std::io::stdin())
     } else {
-        Box::new(std::fs::File::open(file).map_err(|error| cannot(error.to_string()))?)
+        Box::new(std::fs::File::open(file).map_err(|error| error.to_string())?)
     };
     opened
         .take(MAX_INPUT + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| cannot(error.to_string()))?;
+        .map_err(|error| error.to_string())?;
     if bytes.len() as u64 > MAX_INPUT {
-        return Err(cannot(format!("it has more than {MAX_INPUT} bytes")));
+        return Err(format!("it has more than {MAX_INPUT} bytes"));
     }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| cannot("it is not UTF-8; save it as UTF-8".to_owned()))?;
-    Ok(Input { name, text, named })
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8; save it as UTF-8".to_owned())
 }
 
 /// Applies fixes and writes what changed: files in place, stdin to stdout.

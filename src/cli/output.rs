@@ -101,6 +101,13 @@ pub fn ended(result: Result<Exit, Failure>) -> Result<Exit, Failure> {
     }
 }
 
+/// Says whether stdout takes nothing any more, so that what goes on for ever may end.
+pub fn is_gone() -> bool {
+    // What it came to is kept, as of every write.
+    let _ = Stdout.flush();
+    broken().is_some()
+}
+
 /// Flushes stdout, and answers why it did not take what was written.
 pub fn undelivered() -> Option<String> {
     // What it came to is kept, as of every write.

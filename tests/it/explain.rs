@@ -713,3 +713,78 @@ fn watching_explains_again_when_a_file_changes() {
     let (code, _, err) = explain_with(&["--watch", "-f", "-", "--body", FLAT], "");
     assert!(code == 2 && err.contains("stdin can be read once"), "{err}");
 }
+
+#[test]
+fn watching_ends_when_stdout_takes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sensor.json");
+    std::fs::write(
+        &file,
+        sensor(&data("body.kind", "string", &["^order"])).to_string(),
+    )
+    .unwrap();
+    let arguments = [
+        "explain",
+        "--watch",
+        "-f",
+        file.to_str().unwrap(),
+        "--body",
+        FLAT,
+    ];
+    // A pipe whose reader is gone; and, where there is one, a disk that is full.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut ends = vec![(std::process::Stdio::from(writer), 0)];
+    if let Ok(full) = std::fs::File::options().write(true).open("/dev/full") {
+        ends.push((full.into(), 3));
+    }
+    for (stdout, code) in ends {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+            .args(arguments)
+            .stdout(stdout)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_leaves_the_other_sensors_alone() {
+    let passing = sensor(&data("body.kind", "string", &["^order"]));
+    let rejecting = sensor(&data("body.kind", "string", &["^refund$"]));
+    let mut unknown = passing.clone();
+    unknown["spec"]["dependencies"][0]["transform"] = json!({"jq": "input"});
+    for (other, code) in [(&passing, 3), (&rejecting, 1)] {
+        for documents in [[&unknown, other], [other, &unknown]] {
+            let text = documents.map(Value::to_string).join("\n---\n");
+            let (got, out, err) = explain_with(&["-f", "-", "--body", FLAT], &text);
+            assert_eq!(got, code, "{out} {err}");
+            assert_eq!(out.matches("Sensor/orders (").count(), 1, "{out}");
+            assert!(
+                err.contains("`input/0` in a jq program is not supported"),
+                "{err}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_trigger_without_a_type_fails_as_upstream() {
+    for template in [
+        json!({"name": "run"}),
+        json!({"name": "run", "conditions": "order"}),
+        json!({"name": "run", "openwhisk": {"host": "h", "actionName": "a"}}),
+        json!({"name": "run", "k8s": null}),
+    ] {
+        let mut sensor = sensor(&json!({}));
+        sensor["spec"]["triggers"] = json!([{ "template": template }]);
+        let (code, walk) = walk(&sensor, &["--body", FLAT]);
+        assert_eq!(code, 1, "{walk}");
+        assert_eq!(walk["stopped_at"], "submit", "{walk}");
+        assert_eq!(
+            walk["triggers"][0]["error"],
+            "invalid trigger run, could not find an implementation"
+        );
+        assert!(walk["change"].to_string().contains("openWhisk"), "{walk}");
+    }
+}

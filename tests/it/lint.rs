@@ -147,6 +147,26 @@ fn directories_and_globs_are_looked_into() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_hides_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.yaml"), b"\xff\xfe").unwrap();
+    std::fs::write(directory.path().join("sensor.yaml"), OPEN).unwrap();
+    let (code, out, err) = lint(&["-f", text(directory.path())]);
+    assert_eq!(code, 2, "{out} {err}");
+    assert!(out.contains("sensor.yaml:15:17:"), "{out}");
+    assert!(
+        out.contains("a.yaml: not read: it is not UTF-8") && out.contains("1 file not read"),
+        "{out}"
+    );
+    let named = directory.path().join("a.yaml");
+    let (code, _, err) = lint(&["-f", text(&named)]);
+    assert!(code == 2 && err.contains("it is not UTF-8"), "{err}");
+    let sensor = directory.path().join("sensor.yaml");
+    let (code, _, err) = lint(&["-f", text(&sensor), "--previous", text(directory.path())]);
+    assert!(code == 2 && err.contains("it is not UTF-8"), "{err}");
+}
+
+#[test]
 fn directories_that_are_not_looked_into_are_told() {
     let directory = tempfile::tempdir().unwrap();
     let top = directory.path().join("top");

@@ -85,6 +85,7 @@ mod sensor_expression;
 mod sensor_field_cases;
 mod sensor_fuzz;
 mod sensor_golden;
+mod sensor_jq;
 mod sensor_limits;
 mod sensor_regex;
 mod sensor_script;

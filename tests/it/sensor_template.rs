@@ -46,7 +46,11 @@ fn differences(name: &str) -> Vec<String> {
 
 #[test]
 fn outputs_and_errors_are_those_of_go() {
-    for name in ["gotemplate.jsonl", "gotemplate_core.jsonl"] {
+    for name in [
+        "gotemplate.jsonl",
+        "gotemplate_core.jsonl",
+        "gotemplate_sprig.jsonl",
+    ] {
         let wrong = differences(name);
         assert!(
             wrong.is_empty(),

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
-use super::output;
+use super::output::{self, note};
 use super::place::Real;
 use super::run::Format;
 use crate::cluster::Manifest;
@@ -138,25 +138,42 @@ fn explain(
 ) -> Result<Exit, Failure> {
     let now = args.at.unwrap_or_else(Timestamp::now);
     let inputs = Source::read(args)?;
-    let mut walks = Vec::new();
+    let (mut walks, mut outside) = (Vec::new(), Vec::new());
     for input in &inputs {
-        let before = walks.len();
+        let before = walks.len() + outside.len();
         for sensor in &sensors {
             for dependencies in wanted(sensor, args.dependency.as_deref(), input) {
                 let input = input.resolve(objects, &dependencies, live.is_some())?;
-                let mut walk = walk(sensor, &dependencies, &input, now).map_err(failure)?;
-                walk.live = live.cloned();
-                walks.push(walk);
+                match walk(sensor, &dependencies, &input, now) {
+                    Ok(mut walk) => {
+                        walk.live = live.cloned();
+                        walks.push(walk);
+                    }
+                    Err(WalkError::Unsupported(why)) => {
+                        outside.push(format!("Sensor/{} ({}): {why}", sensor.name, sensor.file));
+                    }
+                    Err(error) => return Err(failure(error)),
+                }
             }
         }
-        if walks.len() == before {
+        if walks.len() + outside.len() == before {
             return Err(nothing_listens(&sensors, args.dependency.as_deref(), input));
         }
     }
     print(&walks, args.format)?;
-    Ok(if walks.iter().any(|walk| walk.judged && !walk.passed) {
-        Exit::NotProven
-    } else if walks.iter().any(|walk| !walk.judged) {
+    conclude(&walks, &outside)
+}
+
+/// How it ends: a rejected event counts before one that cannot be judged.
+fn conclude(walks: &[Walk], outside: &[String]) -> Result<Exit, Failure> {
+    if walks.iter().any(|walk| walk.judged && !walk.passed) {
+        outside.iter().for_each(|why| note!("eventlab: {why}"));
+        return Ok(Exit::NotProven);
+    }
+    if !outside.is_empty() {
+        return Err(Failure::environment(outside.join("\neventlab: ")));
+    }
+    Ok(if walks.iter().any(|walk| !walk.judged) {
         Exit::Environment
     } else {
         Exit::Proven

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Zoned;
 
 use super::super::exit::{Exit, Failure};
-use super::super::output::note;
+use super::super::output::{self, note};
 use super::{ExplainArgs, is_stdin, once, text};
 
 /// How often files are looked at.
@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Time of the last change and length of each file; `None` for one that is not there.
 type Stamp = Vec<Option<(SystemTime, u64)>>;
 
-/// Explains until it is interrupted.
+/// Explains until it is interrupted, or nobody reads what it writes.
 ///
 /// # Errors
 /// Input from stdin, which cannot be read again.
@@ -35,7 +35,11 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     loop {
         // The stamp comes first: what changes while it is read is read again.
         let stamp = stamp(&files);
-        match once(args) {
+        let explained = once(args);
+        if output::is_gone() {
+            return explained;
+        }
+        match explained {
             Ok(Exit::Proven) => note!("-- {}: passes", clock()),
             Ok(Exit::NotProven) => note!("-- {}: rejected", clock()),
             Ok(_) => note!("-- {}: not all of it can be judged here", clock()),

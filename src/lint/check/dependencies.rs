@@ -3,6 +3,7 @@
 use super::super::site::Site;
 use super::data::{self, Condition};
 use super::{Check, expressions, groups, parameters, script, short};
+use crate::sensor::transform::Transform;
 
 /// Checks all dependencies.
 pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
@@ -55,6 +56,27 @@ fn optional_field(check: &mut Check<'_>, site: &Site<'_>, path: &str, optional: 
     );
 }
 
+/// The program that counts, which is jq where both are given.
+fn transforms(check: &mut Check<'_>, transform: &Site<'_>) {
+    let jq = transform.get("jq");
+    let Some(jq) = jq.filter(|jq| jq.node.text().is_some_and(|text| !text.is_empty())) else {
+        if let Some(lua) = transform.get("script") {
+            script::check_transform(check, &lua);
+        }
+        return;
+    };
+    let compiled = Transform::compile(Some(&transform.json()));
+    let Ok(Some(compiled)) = compiled else { return };
+    if let Some(error) = compiled.unreadable() {
+        let finding = check.report(
+            "bad-transform",
+            &jq,
+            format!("every event is gone before the filters see it: {error}"),
+        );
+        finding.meant = Some("try it as `jq PROGRAM` on an event's data".to_owned());
+    }
+}
+
 fn one(check: &mut Check<'_>, dependency: &Site<'_>, optional: &Optional) {
     let source = check.world.source_kind(
         check.namespace,
@@ -69,10 +91,8 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>, optional: &Optional) {
         source
     };
     groups::check(check, dependency);
-    if let Some(transform) = dependency.get("transform")
-        && let Some(lua) = transform.get("script")
-    {
-        script::check_transform(check, &lua);
+    if let Some(transform) = dependency.get("transform") {
+        transforms(check, &transform);
     }
     let Some(filters) = dependency.get("filters") else {
         return;

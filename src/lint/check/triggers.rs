@@ -42,8 +42,10 @@ fn one(check: &mut Check<'_>, trigger: &Site<'_>, dependencies: &[Site<'_>]) {
     let acting = template
         .as_ref()
         .and_then(|template| trigger::KINDS.iter().find_map(|kind| template.get(kind)));
-    if let (Some(template), Some(acting)) = (&template, &acting) {
-        not_carried_out(check, template, acting);
+    match (&template, &acting) {
+        (Some(template), Some(acting)) => not_carried_out(check, template, acting),
+        (Some(template), None) if trigger.list("parameters").is_empty() => no_type(check, template),
+        _ => {}
     }
     let resource = acting
         .as_ref()
@@ -80,6 +82,30 @@ fn one(check: &mut Check<'_>, trigger: &Site<'_>, dependencies: &[Site<'_>]) {
     }
     retry(check, trigger);
     rate(check, trigger);
+}
+
+/// A trigger that says nothing to do; one that misspells it is told of the spelling.
+fn no_type(check: &mut Check<'_>, template: &Site<'_>) {
+    let json = template.json();
+    let misspelt = |key: &String| {
+        trigger::KINDS
+            .iter()
+            .any(|kind| kind.eq_ignore_ascii_case(key))
+    };
+    let mut keys = json.as_object().into_iter().flat_map(serde_json::Map::keys);
+    if trigger::kind(&json).is_some() || keys.any(misspelt) {
+        return;
+    }
+    let name = short(template.text("name"));
+    let finding = check.report(
+        "no-trigger-type",
+        template,
+        format!(
+            "the Sensor goes live, and this trigger fails for every event: invalid trigger {name}, could not find an implementation"
+        ),
+    );
+    finding.meant =
+        Some("one of `k8s`, `argoWorkflow`, `http` and so on beside its name".to_owned());
 }
 
 /// A trigger of which the cluster inside this program does less than Argo Events.

@@ -4,7 +4,7 @@ use super::super::finding::Level::{Error, Warning};
 use super::{Place, Rule};
 
 /// Rules of this kind.
-pub(super) static RULES: [Rule; 13] = [
+pub(super) static RULES: [Rule; 14] = [
     Rule {
         id: "bad-expression",
         level: Error,
@@ -69,6 +69,23 @@ pub(super) static RULES: [Rule; 13] = [
         good: r#"script: |
   if event.body.kind ~= "order" then return false end
   return true"#,
+    },
+    Rule {
+        id: "bad-transform",
+        level: Error,
+        summary: "a jq program that cannot be read",
+        why: r#"A transform runs before the filters. One that fails takes the event away with a line that has no event id."#,
+        place: Place::Dependencies,
+        bad: r#"- name: order
+  eventSourceName: shop
+  eventName: orders
+  transform:
+    jq: '.body.total = (.body.items | map(.qty) | add'"#,
+        good: r#"- name: order
+  eventSourceName: shop
+  eventName: orders
+  transform:
+    jq: '.body.total = (.body.items | map(.qty) | add)'"#,
     },
     Rule {
         id: "script-never-true",

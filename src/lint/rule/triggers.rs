@@ -4,7 +4,7 @@ use super::super::finding::Level::{Error, Note, Warning};
 use super::{Place, Rule};
 
 /// Rules of this kind.
-pub(super) static RULES: [Rule; 17] = [
+pub(super) static RULES: [Rule; 18] = [
     Rule {
         id: "bad-conditions",
         level: Error,
@@ -304,6 +304,20 @@ spec:
         k8s:
           source:
             resource: {apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {generateName: order-}}"#,
+    },
+    Rule {
+        id: "no-trigger-type",
+        level: Error,
+        summary: "a trigger that says nothing to do",
+        why: r#"The controller accepts a trigger without a type. Every event that reaches it is then lost with "could not find an implementation"."#,
+        place: Place::Triggers,
+        bad: r#"- template:
+    name: run
+    conditions: order"#,
+        good: r#"- template:
+    name: run
+    conditions: order
+    log: {}"#,
     },
     Rule {
         id: "not-carried-out",

@@ -348,6 +348,12 @@ pub(super) fn building(error: &TriggerError, trigger: &Value, events: &Events) -
         TriggerError::Operation(_) => {
             vec!["`operation` is one of create, update, patch, delete".to_owned()]
         }
+        TriggerError::NoType(_) => {
+            let kinds = KINDS.join(", ");
+            vec![format!(
+                "give the trigger's template one of {kinds}, in this spelling"
+            )]
+        }
         TriggerError::Name(_) => {
             vec![
                 "give the object a `metadata.name`, and correct its `kind` where that is named"

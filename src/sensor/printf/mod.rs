@@ -31,6 +31,29 @@ pub enum Argument<'a> {
     Other(&'static str, String),
 }
 
+impl Argument<'_> {
+    /// The same with texts of its own.
+    #[must_use]
+    pub fn into_owned(self) -> Argument<'static> {
+        match self {
+            Self::Nil => Argument::Nil,
+            Self::Bool(value) => Argument::Bool(value),
+            Self::Int(value, name) => Argument::Int(value, name),
+            Self::Float(value) => Argument::Float(value),
+            Self::Text(text) => Argument::Text(text.into_owned().into()),
+            Self::List(name, items) => {
+                Argument::List(name, items.into_iter().map(Self::into_owned).collect())
+            }
+            Self::Map(name, members) => {
+                let members = members.into_iter();
+                let owned = members.map(|(key, value)| (key.into_owned(), value.into_owned()));
+                Argument::Map(name, owned.collect())
+            }
+            Self::Other(name, text) => Argument::Other(name, text),
+        }
+    }
+}
+
 /// The result would be longer than the given limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("formatted text is too long; use smaller widths or less text")]

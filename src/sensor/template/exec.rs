@@ -14,6 +14,7 @@ pub(super) fn run(source: &str, parsed: &Parsed, root: Value) -> Result<String, 
     let context = Context {
         steps: Steps::new(root.weight()),
         patterns: HashMap::new(),
+        changed: false,
     };
     let mut exec = Exec {
         source,
@@ -75,6 +76,9 @@ impl<'t> Exec<'t> {
             Node::Action(pipe) => {
                 let value = self.pipe(dot, pipe)?;
                 if pipe.variables.is_empty() {
+                    if let Err(text) = self.context.weigh(&value) {
+                        return self.error(pipe_place(pipe), pipe, &text);
+                    }
                     let text = match &value {
                         Value::Nil => "<no value>".to_string(),
                         value => value.display(),
@@ -135,10 +139,9 @@ impl<'t> Exec<'t> {
                 self.each(dot, branch, pairs)
             }
             Value::Map(map) => {
-                let pairs = map
-                    .members
-                    .iter()
-                    .map(|(key, value)| (Value::text(key), value.clone()));
+                let now = map.now();
+                let members = now.members.iter();
+                let pairs = members.map(|(key, value)| (Value::text(key), value.clone()));
                 self.each(dot, branch, pairs)
             }
             Value::Int(count) | Value::Int64(count) if branch.pipe.variables.len() > 1 => {
@@ -310,7 +313,7 @@ impl<'t> Exec<'t> {
             }
             OperandKind::Function(name) => {
                 let name_only = Name(name);
-                self.call_function(name, Vec::new(), operand.at, &name_only)
+                self.call_function(name, &[], 0, operand.at, &name_only)
             }
             OperandKind::Pipe(pipe) => self.scoped(|exec| exec.pipe(dot, pipe)),
             OperandKind::Chain(inner, fields) => {
@@ -326,9 +329,12 @@ impl<'t> Exec<'t> {
         for field in fields {
             value = match &value {
                 Value::Map(map) => {
-                    let member = map.members.get(field);
-                    is_null = member == Some(&Value::Nil);
-                    member.cloned().unwrap_or(Value::Nil)
+                    let member = map.now().members.get(field).cloned();
+                    is_null = matches!(member, Some(Value::Nil));
+                    member.unwrap_or(Value::Nil)
+                }
+                Value::Version(version) if version.part(field).is_some() => {
+                    version.part(field).unwrap_or(Value::Nil)
                 }
                 Value::Nil if is_null => {
                     let text = format!("nil pointer evaluating interface {{}}.{field}");
@@ -356,27 +362,33 @@ impl<'t> Exec<'t> {
             return self.shortcut(dot, name == "and", operands, last, command);
         }
         let mut arguments = Vec::with_capacity(operands.len() + 1);
-        for operand in operands {
+        let mut constants = 0;
+        for (place, operand) in operands.iter().enumerate() {
+            if matches!(operand.kind, OperandKind::Int(..) | OperandKind::Float(..)) {
+                constants |= 1u32.checked_shl(place as u32).unwrap_or(0);
+            }
             arguments.push(self.operand(dot, operand)?);
         }
         arguments.extend(last);
-        self.call_function(name, arguments, command.at, command)
+        self.call_function(name, &arguments, constants, command.at, command)
     }
 
     fn call_function(
         &mut self,
         name: &str,
-        arguments: Vec<Value>,
+        arguments: &[Value],
+        constants: u32,
         at: usize,
         node: &dyn std::fmt::Display,
     ) -> Outcome<Value> {
-        let weight = arguments
-            .iter()
-            .fold(1usize, |sum, value| sum.saturating_add(value.weight()));
-        let result = match self.context.steps.take(weight) {
-            Ok(()) => functions::call(&mut self.context, name, &arguments),
-            Err(text) => Err(text),
-        };
+        let skipped = usize::from(functions::takes_one_member(name));
+        let mut walked = arguments.iter().skip(skipped);
+        let weight: Result<usize, String> = walked.try_fold(1usize, |sum, value| {
+            Ok(sum.saturating_add(self.context.weigh(value)?))
+        });
+        let result = weight
+            .and_then(|weight| self.context.steps.take(weight))
+            .and_then(|()| functions::call(&mut self.context, name, arguments, constants));
         match result {
             Ok(value) => Ok(value),
             Err(text) if text.starts_with("wrong ") || text.starts_with("invalid value;") => {

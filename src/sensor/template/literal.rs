@@ -30,7 +30,8 @@ pub(super) fn is_imaginary(text: &str) -> bool {
         .is_some_and(|number| parse_float(number.as_bytes()).is_ok())
 }
 
-fn integer(text: &str) -> Option<i128> {
+/// A whole number with its base in front of the digits.
+pub(super) fn integer(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

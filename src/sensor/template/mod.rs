@@ -9,7 +9,9 @@ mod functions;
 mod lexer;
 mod limits;
 mod literal;
+mod map;
 mod parser;
+mod semver;
 #[cfg(test)]
 mod tests;
 mod tree;

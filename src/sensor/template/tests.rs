@@ -99,7 +99,7 @@ fn functions_follow_sprig() {
         ("{{dateInZone \"15:04 MST\" 0 \"Asia/Tokyo\"}}", "09:00 JST"),
         (
             "{{int \"0x1F\"}} {{int \"12abc\"}} {{int64 \"08\"}} {{float64 \"1.5\"}} {{divf 1 2.0}} {{round 2.5 0}}",
-            "31 0 8 1.5 0.5 3",
+            "31 0 0 1.5 0.5 3",
         ),
         (
             "{{semverCompare \"^1.2\" \"1.9.0\"}} {{semverCompare \"~1.2.0\" \"1.3.0\"}}",
@@ -381,12 +381,19 @@ fn rendering_is_bounded() {
         "{{range $i := until 100000}}{{regexMatch (printf \"a{%d}\" $i) \"a\"}}{{end}}",
         "{{range until 100000}}{{range until 1000}}{{regexMatch \"a*b\" \"aaa\"}}{{end}}{{end}}",
         "{{uniq (until 100000)}}",
+        "{{$d := dict}}{{$_ := set $d \"a\" (list $d)}}{{$d}}",
+        "{{$d := dict \"a\" (dict)}}{{$_ := merge $d.a $d}}{{$d}}",
+        "{{$d := dict}}{{$r := $d}}{{range until 15}}{{$r = dict \"x\" $r \"y\" $r}}{{end}}{{range until 1000}}{{$_ := set $d (print .) (repeat 1000 \"x\")}}{{end}}{{$r}}",
+        "{{$d := dict}}{{$r := $d}}{{range until 50000}}{{$n := dict}}{{$_ := set $d \"x\" $n}}{{$d = $n}}{{end}}{{$r}}",
+        "{{$d := dict}}{{range until 100000}}{{$_ := set $d (print .) (repeat 1000 \"x\")}}{{end}}",
     ] {
         assert!(
             matches!(render(source), Err(TemplateError::Execute(_))),
             "{source}"
         );
     }
+    let chain = "{{$d := dict}}{{$r := $d}}{{range until 50000}}{{$n := dict}}{{$_ := set $d \"x\" $n}}{{$d = $n}}{{end}}{{hasKey $r \"x\"}}";
+    assert_eq!(render(chain).unwrap(), "true");
     for source in [
         "{{if true}}".repeat(5000),
         format!("{{{{{}1{}}}}}", "(".repeat(20_000), ")".repeat(20_000)),

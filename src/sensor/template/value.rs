@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::limits::TooLarge;
+use super::map::{Map, Members};
+use super::semver::Version;
 use crate::sensor::layout::Moment;
 use crate::sensor::number::{format_general, format_json};
 use crate::sensor::printf::Argument;
 
-/// A value; copies share what is long.
+/// A value; copies share what is long, and an object that one of them changes is changed for all.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Nil,
@@ -20,10 +22,11 @@ pub(super) enum Value {
     /// What arithmetic gives: it is not equal to an `Int` in a list, and no count.
     Int64(i64),
     Float(f64),
-    Text(Arc<str>),
-    List(Arc<List>),
-    Map(Arc<Map>),
+    Text(Rc<str>),
+    List(Rc<List>),
+    Map(Rc<Map>),
     Time(Box<Moment>),
+    Version(Rc<Version>),
 }
 
 /// What Go declares the parts of a list or object to be; with other parts it is another type, and never equal.
@@ -47,20 +50,12 @@ impl Parts {
 }
 
 /// A list that knows how much it holds.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct List {
     pub items: Vec<Value>,
     pub parts: Parts,
-    weight: usize,
-    depth: usize,
-}
-
-/// An object that knows how much it holds.
-#[derive(Debug, PartialEq)]
-pub(super) struct Map {
-    pub members: BTreeMap<String, Value>,
-    /// The values are declared to be texts.
-    pub texts: bool,
+    /// Go's nil slice: it has no elements, is not equal to an empty list, and is `null` in JSON.
+    absent: bool,
     weight: usize,
     depth: usize,
 }
@@ -112,7 +107,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
         while let Some(Document(item)) = access.next_element()? {
             items.push(item);
         }
-        Ok(Value::List(Arc::new(List::new(items, Parts::Any))))
+        Ok(Value::List(Rc::new(List::new(items, Parts::Any))))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
@@ -125,13 +120,17 @@ impl<'de> Visitor<'de> for DocumentVisitor {
 }
 
 /// Parts of one value that a template may make.
-const MAX_WEIGHT: usize = 1 << 20;
+pub(super) const MAX_WEIGHT: usize = 1 << 20;
 /// Lists and objects inside one another.
 const MAX_DEPTH: usize = 100;
+/// The same for a value that is looked through, which data may have brought.
+const MAX_LEVELS: usize = 200;
+/// Parts that are looked through at one time.
+const MAX_WALK: usize = 4 << 20;
 
 impl Value {
     pub fn text(text: impl AsRef<str>) -> Self {
-        Self::Text(Arc::from(text.as_ref()))
+        Self::Text(Rc::from(text.as_ref()))
     }
 
     /// Makes a list; refused when it or what it holds grows too large.
@@ -140,26 +139,32 @@ impl Value {
         if list.weight > MAX_WEIGHT || list.depth > MAX_DEPTH {
             Err(TooLarge)
         } else {
-            Ok(Self::List(Arc::new(list)))
+            Ok(Self::List(Rc::new(list)))
         }
+    }
+
+    /// Go's nil slice.
+    pub fn absent_list(parts: Parts) -> Self {
+        let list = List {
+            absent: true,
+            ..List::new(Vec::new(), parts)
+        };
+        Self::List(Rc::new(list))
     }
 
     /// Makes an object; refused when it or what it holds grows too large.
     pub fn map(members: BTreeMap<String, Value>, texts: bool) -> Result<Self, TooLarge> {
-        let map = Map {
-            texts,
-            ..Map::new(members)
-        };
-        if map.weight > MAX_WEIGHT || map.depth > MAX_DEPTH {
+        let members = Members::new(members);
+        if members.weight > MAX_WEIGHT || members.depth > MAX_DEPTH {
             Err(TooLarge)
         } else {
-            Ok(Self::Map(Arc::new(map)))
+            Ok(Self::Map(Rc::new(Map::new(members, texts))))
         }
     }
 
     /// Makes the object that a template starts from, however large the data is.
     pub fn root(members: BTreeMap<String, Value>) -> Self {
-        Self::Map(Arc::new(Map::new(members)))
+        Self::Map(Rc::new(Map::new(Members::new(members), false)))
     }
 
     /// Reads JSON text as gjson does: numbers are floats, and of members with one name the first counts.
@@ -184,13 +189,13 @@ impl Value {
             _ if levels == 0 => Self::Nil,
             serde_json::Value::Array(items) => {
                 let items = items.iter().map(|item| Self::convert(item, levels - 1));
-                Self::List(Arc::new(List::new(items.collect(), Parts::Any)))
+                Self::List(Rc::new(List::new(items.collect(), Parts::Any)))
             }
             serde_json::Value::Object(members) => {
                 let members = members
                     .iter()
                     .map(|(key, value)| (key.clone(), Self::convert(value, levels - 1)));
-                Self::Map(Arc::new(Map::new(members.collect())))
+                Self::root(members.collect())
             }
         }
     }
@@ -200,17 +205,51 @@ impl Value {
         match self {
             Self::Text(text) => 1 + text.len() / 16,
             Self::List(list) => list.weight,
-            Self::Map(map) => map.weight,
+            Self::Map(map) => map.now().weight,
             _ => 1,
         }
     }
 
-    fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         match self {
             Self::List(list) => list.depth,
-            Self::Map(map) => map.depth,
+            Self::Map(map) => map.now().depth,
             _ => 0,
         }
+    }
+
+    /// How much there is to walk over where objects were changed after others took them up; refused when that is too
+    /// much, too deep, or comes back to `never`.
+    pub fn measure(&self, never: Option<&Map>) -> Result<usize, TooLarge> {
+        let mut weight = 0;
+        self.walk(never, MAX_LEVELS, &mut weight)?;
+        Ok(weight)
+    }
+
+    fn walk(&self, never: Option<&Map>, levels: usize, sum: &mut usize) -> Result<(), TooLarge> {
+        *sum += 1;
+        let deeper = levels.checked_sub(1).filter(|_| *sum <= MAX_WALK);
+        match self {
+            Self::Text(text) => *sum += text.len() / 16,
+            Self::List(list) => {
+                let deeper = deeper.ok_or(TooLarge)?;
+                for item in &list.items {
+                    item.walk(never, deeper, sum)?;
+                }
+            }
+            Self::Map(map) => {
+                if never.is_some_and(|never| std::ptr::eq(never, &raw const **map)) {
+                    return Err(TooLarge);
+                }
+                let deeper = deeper.ok_or(TooLarge)?;
+                for (key, value) in &map.now().members {
+                    *sum += key.len() / 16;
+                    value.walk(never, deeper, sum)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Says whether `if` takes the value for true; sprig's `empty` is the opposite.
@@ -222,8 +261,8 @@ impl Value {
             Self::Float(value) => *value != 0.0,
             Self::Text(text) => !text.is_empty(),
             Self::List(list) => !list.items.is_empty(),
-            Self::Map(map) => !map.members.is_empty(),
-            Self::Time(_) => true,
+            Self::Map(map) => !map.now().members.is_empty(),
+            Self::Time(_) | Self::Version(_) => true,
         }
     }
 
@@ -240,6 +279,7 @@ impl Value {
             Self::Map(map) if map.texts => "map[string]string",
             Self::Map(_) => "map[string]interface {}",
             Self::Time(_) => "time.Time",
+            Self::Version(_) => "*semver.Version",
         }
     }
 
@@ -250,6 +290,7 @@ impl Value {
             Self::List(_) => "slice",
             Self::Map(_) => "map",
             Self::Time(_) => "struct",
+            Self::Version(_) => "ptr",
             other => other.type_name(),
         }
     }
@@ -273,6 +314,9 @@ impl Value {
             Self::Float(value) => out.push_str(&format_general(*value)),
             Self::Text(text) => out.push_str(text),
             Self::Time(moment) => out.push_str(&moment.to_go_string()),
+            Self::Version(version) => {
+                let _ = write!(out, "{version}");
+            }
             Self::List(list) => {
                 out.push('[');
                 for (place, item) in list.items.iter().enumerate() {
@@ -283,7 +327,7 @@ impl Value {
             }
             Self::Map(map) => {
                 out.push_str("map[");
-                for (place, (key, value)) in map.members.iter().enumerate() {
+                for (place, (key, value)) in map.now().members.iter().enumerate() {
                     out.push_str(if place > 0 { " " } else { "" });
                     let _ = write!(out, "{key}:");
                     value.write(out);
@@ -306,14 +350,16 @@ impl Value {
                 list.parts.list_name(),
                 list.items.iter().map(Self::argument).collect(),
             ),
-            Self::Map(map) => Argument::Map(
-                self.type_name(),
-                map.members
-                    .iter()
-                    .map(|(key, value)| (Argument::Text(key.as_bytes().into()), value.argument()))
-                    .collect(),
-            ),
+            Self::Map(map) => {
+                let now = map.now();
+                let members = now.members.iter().map(|(key, value)| {
+                    let key = Argument::Text(key.clone().into_bytes().into());
+                    (key, value.argument().into_owned())
+                });
+                Argument::Map(self.type_name(), members.collect())
+            }
             Self::Time(moment) => Argument::Other("time.Time", moment.to_go_string()),
+            Self::Version(version) => Argument::Other("*semver.Version", version.to_string()),
         }
     }
 
@@ -334,15 +380,16 @@ impl Value {
                     crate::sensor::layout::format("2006-01-02T15:04:05.999999999Z07:00", moment);
                 write_json_text(out, &text, escape_html);
             }
+            Self::Version(version) => write_json_text(out, &version.to_string(), escape_html),
+            Self::List(list) if list.absent => out.push_str("null"),
             Self::List(list) => {
                 let items = list.items.iter().map(|item| (None, item));
                 write_container(out, ('[', ']'), items, escape_html, (indent, level));
             }
             Self::Map(map) => {
-                let members = map
-                    .members
-                    .iter()
-                    .map(|(key, value)| (Some(key.as_str()), value));
+                let now = map.now();
+                let members = now.members.iter();
+                let members = members.map(|(key, value)| (Some(key.as_str()), value));
                 write_container(out, ('{', '}'), members, escape_html, (indent, level));
             }
         }
@@ -404,6 +451,12 @@ fn write_json_text(out: &mut String, text: &str, escape_html: bool) {
     out.push('"');
 }
 
+impl PartialEq for List {
+    fn eq(&self, other: &Self) -> bool {
+        (self.parts, self.absent) == (other.parts, other.absent) && self.items == other.items
+    }
+}
+
 impl List {
     fn new(items: Vec<Value>, parts: Parts) -> Self {
         let weight = items
@@ -413,22 +466,7 @@ impl List {
         Self {
             items,
             parts,
-            weight,
-            depth,
-        }
-    }
-}
-
-impl Map {
-    fn new(members: BTreeMap<String, Value>) -> Self {
-        let weight = members.iter().fold(1usize, |sum, (key, value)| {
-            sum.saturating_add(value.weight())
-                .saturating_add(1 + key.len() / 16)
-        });
-        let depth = 1 + members.values().map(Value::depth).max().unwrap_or(0);
-        Self {
-            members,
-            texts: false,
+            absent: false,
             weight,
             depth,
         }

@@ -73,6 +73,15 @@ impl Transform {
         Ok(Some(Self { kind }))
     }
 
+    /// Why its jq program cannot be read, which upstream finds at every event.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Jq(Err(error)) => Some(error),
+            _ => None,
+        }
+    }
+
     /// Transforms an event; one without data stays as it is.
     ///
     /// # Errors

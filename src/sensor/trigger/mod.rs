@@ -115,6 +115,9 @@ pub enum TriggerError {
     /// A parameter cannot be applied.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
+    /// None of [`KINDS`] stands in the template of the trigger of this name.
+    #[error("invalid trigger {0}, could not find an implementation")]
+    NoType(String),
     /// There is no source, or it is not an object with a kind.
     #[error("{0}")]
     Source(String),
@@ -190,6 +193,10 @@ pub fn prepare(trigger: &Value, events: &Events) -> Result<Prepared, TriggerErro
     } else {
         parameters.apply(events, template.value())?
     };
+    if kind(&template).is_none() {
+        let name = template.get("name").and_then(Value::as_str);
+        return Err(TriggerError::NoType(name.unwrap_or_default().to_owned()));
+    }
     Ok(Prepared { template })
 }
 

@@ -6,12 +6,11 @@ use super::super::decode::Node;
 use super::super::parameters::{Events, Parameters};
 use super::{TriggerError, kind, object, prepare};
 
-/// What of a trigger this program does not carry out, and what to use instead; `None` when it carries out all of it.
+/// What of a trigger this program does not carry out, and what to use instead; `None` when it carries out all of it, and
+/// when there is nothing that upstream would carry out either.
 #[must_use]
 pub fn outside(template: &Value) -> Option<String> {
-    let Some(kind) = kind(template) else {
-        return Some("it has no trigger type, such as k8s".to_owned());
-    };
+    let kind = kind(template)?;
     let trigger = template.get(kind);
     match kind {
         "log" => None,

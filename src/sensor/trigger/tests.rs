@@ -183,7 +183,6 @@ fn what_is_outside_is_named_with_what_to_use() {
     for (template, said) in [
         (json!({"http": {"url": "http://a"}}), "trigger type http"),
         (json!({"kafka": {}}), "use k8s, argoWorkflow or log"),
-        (json!({}), "no trigger type"),
         (
             json!({"k8s": {"source": {"git": {}}}}),
             "write the object under source.resource",
@@ -203,6 +202,7 @@ fn what_is_outside_is_named_with_what_to_use() {
     for template in [
         json!({"k8s": {"operation": "patch", "source": {"resource": {}}}}),
         json!({"log": {}}),
+        json!({}),
         json!({"argoWorkflow": {"operation": "submit", "source": {"inline": ""}, "args": []}}),
     ] {
         assert_eq!(outside(&template), None);

@@ -209,7 +209,7 @@ impl Trigger {
 
 /// Why a trigger cannot be carried out.
 fn refuse(trigger: &Value, template: Option<&Value>) -> Option<String> {
-    let Some(template) = template else {
+    let Some(template) = template.filter(|template| !template.is_null()) else {
         return Some("it has no template".to_owned());
     };
     trigger::outside(template).or_else(|| {

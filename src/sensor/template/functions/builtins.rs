@@ -45,7 +45,7 @@ fn length(_: &mut Context, a: &Arguments<'_>) -> Answer {
     let length = match a.any(0) {
         Value::Text(text) => text.len(),
         Value::List(list) => list.items.len(),
-        Value::Map(map) => map.members.len(),
+        Value::Map(map) => map.now().members.len(),
         Value::Nil => return Err("len of nil pointer".to_string()),
         other => return Err(format!("len of type {}", other.type_name())),
     };
@@ -60,7 +60,8 @@ fn index(_: &mut Context, a: &Arguments<'_>) -> Answer {
     for key in &a.all()[1..] {
         value = match (&value, key) {
             (Value::Map(map), Value::Text(key)) => {
-                map.members.get(&**key).cloned().unwrap_or(Value::Nil)
+                let member = map.now().members.get(&**key).cloned();
+                member.unwrap_or(Value::Nil)
             }
             (Value::Map(_), key) => return super::wrong_type("string", key),
             (Value::List(list), Value::Int(place) | Value::Int64(place)) => {

@@ -1,7 +1,12 @@
 //! Types, defaults and conversions.
 
-use super::{Answer, Arguments, Context, Function, new_text};
-use crate::sensor::number::{parse_bool, parse_float};
+use std::num::IntErrorKind;
+use std::rc::Rc;
+
+use super::{Function, new_text};
+use crate::sensor::number::parse_float;
+use crate::sensor::template::literal::integer;
+use crate::sensor::template::semver::{self, Version};
 use crate::sensor::template::value::Value;
 
 pub(super) const TABLE: &[Function] = &[
@@ -37,10 +42,10 @@ pub(super) const TABLE: &[Function] = &[
         Ok(Value::Float(to_float(a.any(0))))
     }),
     Function("atoi", 1, Some(1), |_, a| {
-        Ok(Value::Int(a.text(0)?.parse().unwrap_or(0)))
+        Ok(Value::Int(decimal(a.text(0)?)))
     }),
     Function("toDecimal", 1, Some(1), |_, a| {
-        let octal = i64::from_str_radix(a.any(0).display().trim(), 8);
+        let octal = i64::from_str_radix(&a.any(0).display(), 8);
         Ok(Value::Int64(octal.unwrap_or(0)))
     }),
     Function("typeOf", 1, Some(1), |_, a| new_text(a.any(0).type_name())),
@@ -48,8 +53,9 @@ pub(super) const TABLE: &[Function] = &[
         Ok(Value::Bool(a.text(0)? == a.any(1).type_name()))
     }),
     Function("typeIsLike", 2, Some(2), |_, a| {
+        let (wanted, found) = (a.text(0)?, a.any(1).type_name());
         Ok(Value::Bool(
-            a.text(0)?.trim_start_matches('*') == a.any(1).type_name(),
+            wanted == found || found.strip_prefix('*') == Some(wanted),
         ))
     }),
     Function("kindOf", 1, Some(1), |_, a| new_text(a.any(0).kind_name())),
@@ -59,45 +65,64 @@ pub(super) const TABLE: &[Function] = &[
     Function("deepEqual", 2, Some(2), |_, a| {
         Ok(Value::Bool(a.any(0) == a.any(1)))
     }),
-    Function("semver", 1, Some(1), semver),
-    Function("semverCompare", 2, Some(2), semver_compare),
+    Function("semver", 1, Some(1), |_, a| {
+        Ok(Value::Version(Rc::new(Version::parse(a.text(0)?)?)))
+    }),
+    Function("semverCompare", 2, Some(2), |_, a| {
+        Ok(Value::Bool(semver::meets(a.text(0)?, a.text(1)?)?))
+    }),
 ];
 
 /// The whole number that sprig makes of a value: 0 where there is none.
 pub(super) fn to_int(value: &Value) -> i64 {
     match value {
         Value::Int(value) | Value::Int64(value) => *value,
-        Value::Float(value) => *value as i64,
+        Value::Float(value) => truncated(*value),
         Value::Bool(value) => i64::from(*value),
-        Value::Text(text) => integer(text),
+        Value::Text(text) => whole(text).unwrap_or(0),
         _ => 0,
     }
 }
 
-/// A text with its base in front; a float's text only where nothing but zeros follows the point.
-fn integer(text: &str) -> i64 {
-    let whole = text
-        .split_once('.')
-        .filter(|(_, rest)| rest.bytes().all(|byte| byte == b'0'));
-    let text = whole.map_or(text, |(whole, _)| whole);
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let lower = digits.to_ascii_lowercase();
-    let parsed = match lower.get(..2) {
-        Some("0x") => i64::from_str_radix(&lower[2..], 16),
-        Some("0b") => i64::from_str_radix(&lower[2..], 2),
-        Some("0o") => i64::from_str_radix(&lower[2..], 8),
-        _ => lower.trim_start_matches('0').parse().or_else(|error| {
-            if lower.bytes().all(|b| b == b'0') {
-                Ok(0)
+/// A float without its fraction; what is outside of 64 bits becomes the least number, as on amd64.
+fn truncated(value: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&value) {
+        value as i64
+    } else {
+        i64::MIN
+    }
+}
+
+/// A whole number as Go's source writes it; a point and plain digits behind it are left out.
+fn whole(text: &str) -> Option<i64> {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = match text.split_once('.') {
+        Some((whole, rest)) if digits(rest) && digits(whole.trim_start_matches(['+', '-'])) => {
+            if digits(whole) || whole.len() > 1 {
+                whole
             } else {
-                Err(error)
+                ""
             }
-        }),
+        }
+        Some(_) => return None,
+        None if text.is_empty() => "",
+        None => text,
     };
-    parsed.map_or(0, |value| sign * value)
+    match text {
+        "" => Some(0),
+        text => integer(text).and_then(|value| i64::try_from(value).ok()),
+    }
+}
+
+/// Decimal digits with a sign, or the nearest number that fits.
+pub(super) fn decimal(text: &str) -> i64 {
+    text.parse()
+        .unwrap_or_else(|error: std::num::ParseIntError| match error.kind() {
+            IntErrorKind::PosOverflow => i64::MAX,
+            IntErrorKind::NegOverflow => i64::MIN,
+            _ => 0,
+        })
 }
 
 /// The float that sprig makes of a value: 0 where there is none.
@@ -106,78 +131,7 @@ pub(super) fn to_float(value: &Value) -> f64 {
         Value::Int(value) | Value::Int64(value) => *value as f64,
         Value::Float(value) => *value,
         Value::Bool(value) => f64::from(u8::from(*value)),
-        Value::Text(text) => parse_float(text.as_bytes())
-            .ok()
-            .or_else(|| {
-                parse_bool(text.as_bytes())
-                    .ok()
-                    .map(|value| f64::from(u8::from(value)))
-            })
-            .unwrap_or(0.0),
+        Value::Text(text) => parse_float(text.as_bytes()).unwrap_or(0.0),
         _ => 0.0,
     }
-}
-
-/// Major, minor and patch, and what follows them.
-type Version = ([u64; 3], String);
-
-fn version(text: &str) -> Option<Version> {
-    let text = text.trim().trim_start_matches('v');
-    let end = text.find(['-', '+']).unwrap_or(text.len());
-    let mut numbers = [0; 3];
-    let mut parts = text[..end].split('.');
-    for number in &mut numbers {
-        match parts.next() {
-            Some(part) => *number = part.parse().ok()?,
-            None => break,
-        }
-    }
-    let plain = text[end..].split('+').next().unwrap_or_default();
-    parts
-        .next()
-        .is_none()
-        .then(|| (numbers, plain.trim_start_matches('-').to_string()))
-}
-
-fn semver(_: &mut Context, a: &Arguments<'_>) -> Answer {
-    let Some((numbers, suffix)) = version(a.text(0)?) else {
-        return Err("Invalid Semantic Version".to_string());
-    };
-    let dash = if suffix.is_empty() { "" } else { "-" };
-    new_text(format!(
-        "{}.{}.{}{dash}{suffix}",
-        numbers[0], numbers[1], numbers[2]
-    ))
-}
-
-/// Compares by the simple constraints: `=`, `!=`, `<`, `<=`, `>`, `>=`, `^`, `~`, joined by commas.
-fn semver_compare(_: &mut Context, a: &Arguments<'_>) -> Answer {
-    let Some(found) = version(a.text(1)?) else {
-        return Err("Invalid Semantic Version".to_string());
-    };
-    for constraint in a.text(0)?.split([',', ' ']).filter(|part| !part.is_empty()) {
-        let digits = constraint
-            .find(|c: char| c.is_ascii_digit() || c == 'v')
-            .unwrap_or(constraint.len());
-        let (operator, wanted) = constraint.split_at(digits);
-        let Some(wanted) = version(wanted) else {
-            return Err(format!("improper constraint: {constraint}"));
-        };
-        let order = found.0.cmp(&wanted.0);
-        let holds = match operator {
-            "" | "=" => order.is_eq(),
-            "!=" => order.is_ne(),
-            "<" => order.is_lt(),
-            "<=" => order.is_le(),
-            ">" => order.is_gt(),
-            ">=" => order.is_ge(),
-            "^" => order.is_ge() && found.0[0] == wanted.0[0],
-            "~" => order.is_ge() && found.0[..2] == wanted.0[..2],
-            _ => return Err(format!("improper constraint: {constraint}")),
-        };
-        if !holds {
-            return Ok(Value::Bool(false));
-        }
-    }
-    Ok(Value::Bool(true))
 }

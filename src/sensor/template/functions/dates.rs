@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::conversions::to_int;
+use super::conversions::{decimal, to_int};
 use super::{Answer, Arguments, Function, new_text};
 use crate::sensor::layout::{self, Moment};
 use crate::sensor::template::value::Value;
@@ -17,10 +17,10 @@ pub(super) const TABLE: &[Function] = &[
         ))))
     }),
     Function("date", 2, Some(2), |_, a| {
-        new_text(layout::format(a.text(0)?, &time_of(a.any(1))))
+        in_zone(a.text(0)?, a.any(1), "UTC")
     }),
     Function("htmlDate", 1, Some(1), |_, a| {
-        new_text(layout::format("2006-01-02", &time_of(a.any(0))))
+        in_zone("2006-01-02", a.any(0), "UTC")
     }),
     Function("dateInZone", 3, Some(3), |_, a| {
         in_zone(a.text(0)?, a.any(1), a.text(2)?)
@@ -56,7 +56,7 @@ pub(super) const TABLE: &[Function] = &[
         let since = Timestamp::now().duration_since(instant(&time_of(a.any(0))));
         // Half a second and more is a second.
         let seconds = (since + SignedDuration::from_millis(500)).as_secs();
-        new_text(duration(seconds))
+        new_text(duration(seconds.saturating_mul(SECOND)))
     }),
     Function("durationRound", 1, Some(1), |_, a| {
         new_text(rounded_duration(match a.any(0) {
@@ -75,10 +75,10 @@ pub(super) const TABLE: &[Function] = &[
         // An `int` is neither text nor seconds to sprig, and gives nothing.
         let seconds = match a.any(0) {
             Value::Int64(seconds) => *seconds,
-            Value::Text(text) => text.parse().unwrap_or(0),
+            Value::Text(text) => decimal(text),
             _ => 0,
         };
-        new_text(duration(seconds))
+        new_text(duration(seconds.wrapping_mul(SECOND)))
     }),
 ];
 
@@ -220,14 +220,22 @@ fn nanoseconds(text: &str) -> Option<i64> {
     any.then_some((sign * sum) as i64)
 }
 
-/// Writes seconds as Go's `time.Duration`.
-fn duration(seconds: i64) -> String {
-    let size = seconds.unsigned_abs();
-    let sign = if seconds < 0 { "-" } else { "" };
-    let (hours, minutes, rest) = (size / 3600, size / 60 % 60, size % 60);
+/// Nanoseconds of a second.
+const SECOND: i64 = 1_000_000_000;
+
+/// Writes nanoseconds as Go's `time.Duration`.
+fn duration(nanoseconds: i64) -> String {
+    let size = nanoseconds.unsigned_abs();
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let (seconds, fraction) = (size / SECOND.unsigned_abs(), size % SECOND.unsigned_abs());
+    let fraction = match fraction {
+        0 => String::new(),
+        some => format!(".{some:09}").trim_end_matches('0').to_owned(),
+    };
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match (hours, minutes) {
-        (0, 0) => format!("{sign}{rest}s"),
-        (0, _) => format!("{sign}{minutes}m{rest}s"),
-        _ => format!("{sign}{hours}h{minutes}m{rest}s"),
+        (0, 0) => format!("{sign}{rest}{fraction}s"),
+        (0, _) => format!("{sign}{minutes}m{rest}{fraction}s"),
+        _ => format!("{sign}{hours}h{minutes}m{rest}{fraction}s"),
     }
 }

@@ -79,26 +79,41 @@ fn decoded(bytes: Vec<u8>) -> Answer {
 /// Decodes; a text that is not base64 gives the error's text, as sprig does.
 fn b64dec(text: &str) -> Answer {
     // Go passes over line ends.
-    let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    match STANDARD.decode(&text) {
+    let within: String = text.chars().filter(|c| !is_line_end(*c)).collect();
+    match STANDARD.decode(&within) {
         Ok(bytes) => decoded(bytes),
         Err(_) => new_text(format!(
             "illegal base64 data at input byte {}",
-            illegal_byte(&text)
+            illegal_byte(text)
         )),
     }
 }
 
-/// Where Go's decoder stops: at the first character outside the alphabet, else where the last group is short.
+fn is_line_end(c: char) -> bool {
+    matches!(c, '\r' | '\n')
+}
+
+/// Where Go's decoder stops: at what it does not take, line ends counted, or where the last group begins.
 fn illegal_byte(text: &str) -> usize {
     let alphabet = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    let outside = text.bytes().position(|byte| !alphabet(byte));
-    match outside {
-        Some(at) if text.as_bytes()[at] != b'=' => at,
-        Some(at) if at % 4 < 2 => at,
-        Some(at) => at + 1,
-        None => text.len() - text.len() % 4,
+    let mut bytes = text.bytes().enumerate();
+    let mut bytes = std::iter::from_fn(|| bytes.find(|(_, byte)| !is_line_end(char::from(*byte))));
+    let mut digits = 0;
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            byte if alphabet(byte) => digits += 1,
+            b'=' if digits % 4 == 2 => {
+                return match bytes.next() {
+                    Some((_, b'=')) => bytes.next().map_or(at, |(at, _)| at),
+                    Some((at, _)) => at,
+                    None => text.len(),
+                };
+            }
+            b'=' if digits % 4 == 3 => return bytes.next().map_or(at, |(at, _)| at),
+            _ => return at,
+        }
     }
+    text.len() - digits % 4
 }
 
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";

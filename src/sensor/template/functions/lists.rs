@@ -18,12 +18,15 @@ pub(super) const TABLE: &[Function] = &[
     Function("last", 1, Some(1), |_, a| {
         Ok(items(a, 0, "last")?.last().cloned().unwrap_or(Value::Nil))
     }),
-    Function("rest", 1, Some(1), |_, a| {
-        new_list(items(a, 0, "rest")?.iter().skip(1).cloned().collect())
+    Function("rest", 1, Some(1), |_, a| match items(a, 0, "rest")? {
+        [] => Ok(Value::absent_list(Parts::Any)),
+        [_, rest @ ..] => new_list(rest.to_vec()),
     }),
     Function("initial", 1, Some(1), |_, a| {
-        let items = items(a, 0, "initial")?;
-        new_list(items[..items.len().saturating_sub(1)].to_vec())
+        match items(a, 0, "initial")? {
+            [] => Ok(Value::absent_list(Parts::Any)),
+            [initial @ .., _] => new_list(initial.to_vec()),
+        }
     }),
     Function("append", 2, Some(2), append),
     Function("push", 2, Some(2), append),
@@ -35,6 +38,9 @@ pub(super) const TABLE: &[Function] = &[
         let mut all = Vec::new();
         for place in 0..a.len() {
             all.extend_from_slice(items(a, place, "concat")?);
+        }
+        if all.is_empty() {
+            return Ok(Value::absent_list(Parts::Any));
         }
         new_list(all)
     }),
@@ -69,13 +75,7 @@ pub(super) const TABLE: &[Function] = &[
         )
     }),
     Function("slice", 1, Some(3), slice),
-    Function("chunk", 2, Some(2), |_, a| {
-        let size = usize::try_from(a.int(0)?).unwrap_or(0).max(1);
-        let parts = items(a, 1, "chunk")?
-            .chunks(size)
-            .map(|part| new_list(part.to_vec()));
-        new_list_of(parts.collect::<Result<_, _>>()?, Parts::Lists)
-    }),
+    Function("chunk", 2, Some(2), chunk),
     Function("until", 1, Some(1), |context, a| {
         let count = a.int(0)?;
         steps(context, 0, count, if count < 0 { -1 } else { 1 })
@@ -110,6 +110,26 @@ fn append(_: &mut Context, a: &Arguments<'_>) -> Answer {
     )
 }
 
+/// Parts of one size. Of sizes below one, those that Go reckons to no part at all give an empty list.
+fn chunk(_: &mut Context, a: &Arguments<'_>) -> Answer {
+    let (size, items) = (a.int(0)?, items(a, 1, "chunk")?);
+    let size = match usize::try_from(size) {
+        Ok(size) if size > 0 => size,
+        _ => {
+            let count = ((items.len() as f64 - 1.0) / size as f64).floor() + 1.0;
+            if count == 0.0 {
+                return new_list_of(Vec::new(), Parts::Lists);
+            }
+            if items.len() != 1 || size == 0 {
+                return Err("runtime error: makeslice: len out of range".to_owned());
+            }
+            1
+        }
+    };
+    let parts = items.chunks(size).map(|part| new_list(part.to_vec()));
+    new_list_of(parts.collect::<Result<_, _>>()?, Parts::Lists)
+}
+
 fn uniq(context: &mut Context, a: &Arguments<'_>) -> Answer {
     let mut kept: Vec<Value> = Vec::new();
     for item in items(a, 0, "uniq")? {
@@ -130,6 +150,9 @@ fn slice(_: &mut Context, a: &Arguments<'_>) -> Answer {
             a.any(0).kind_name()
         ));
     };
+    if list.items.is_empty() {
+        return Ok(Value::Nil);
+    }
     let place = |at: usize, default: usize| match a.len() > at {
         true => usize::try_from(to_int(a.any(at))).unwrap_or(usize::MAX),
         false => default,

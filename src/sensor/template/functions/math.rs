@@ -39,14 +39,14 @@ pub(super) const TABLE: &[Function] = &[
     Function("min", 1, None, |_, a| {
         Ok(Value::Int64(a.all().iter().map(to_int).min().unwrap_or(0)))
     }),
-    Function("maxf", 1, None, |_, a| folded(a, f64::max)),
-    Function("minf", 1, None, |_, a| folded(a, f64::min)),
+    Function("maxf", 1, None, |_, a| folded(a, larger)),
+    Function("minf", 1, None, |_, a| folded(a, |a, b| -larger(-a, -b))),
     Function("add1f", 1, Some(1), |context, a| {
         decimal(context, &[a.any(0).clone(), Value::Float(1.0)], |a, b| {
             Some(a.add(b))
         })
     }),
-    Function("addf", 1, None, |context, a| {
+    Function("addf", 0, None, |context, a| {
         decimal(context, a.all(), |a, b| Some(a.add(b)))
     }),
     Function("subf", 1, None, |context, a| {
@@ -65,7 +65,7 @@ pub(super) const TABLE: &[Function] = &[
         Ok(Value::Float(to_float(a.any(0)).floor()))
     }),
     Function("round", 2, Some(3), |_, a| {
-        let half = if a.len() > 2 { to_float(a.any(2)) } else { 0.5 };
+        let half = if a.len() > 2 { a.float(2)? } else { 0.5 };
         Ok(Value::Float(round(to_float(a.any(0)), a.int(1)?, half)))
     }),
 ];
@@ -77,6 +77,16 @@ fn divided(a: &Arguments<'_>, divide: fn(i64, i64) -> Option<i64>) -> Answer {
     }
     // The one overflow gives back what it divides.
     Ok(Value::Int64(divide(value, by).unwrap_or(value)))
+}
+
+/// The larger of two: infinity before what is no number, that before the rest, and 0 before -0.
+fn larger(a: f64, b: f64) -> f64 {
+    match (a, b) {
+        (f64::INFINITY, _) | (_, f64::INFINITY) => f64::INFINITY,
+        (a, b) if a.is_nan() || b.is_nan() => f64::NAN,
+        (a, b) if a == 0.0 && b == 0.0 => a + b,
+        (a, b) => a.max(b),
+    }
 }
 
 fn folded(a: &Arguments<'_>, fold: fn(f64, f64) -> f64) -> Answer {
@@ -107,7 +117,7 @@ fn decimal(context: &mut Context, values: &[Value], calculate: Calculate) -> Ans
 }
 
 fn round(value: f64, places: i64, half: f64) -> f64 {
-    let scale = 10f64.powi(i32::try_from(places).unwrap_or(0));
+    let scale = 10f64.powi(i32::try_from(places.clamp(-400, 400)).unwrap_or(0));
     let digit = value * scale;
     let fraction = digit.fract();
     let rounded = if fraction >= half {

@@ -12,10 +12,14 @@ mod paths;
 mod patterns;
 mod random;
 mod strings;
+mod words;
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
+use self::conversions::to_int;
 use super::limits::{MAX_TEXT, Steps, TooLarge};
+use super::map::{Map, Members};
 use super::value::{Parts, Value};
 use crate::sensor::regex::Regex;
 
@@ -24,9 +28,19 @@ pub(super) struct Context {
     pub steps: Steps,
     /// Patterns compiled so far.
     pub patterns: HashMap<String, Regex>,
+    /// An object was changed, so that values may hold more than they say.
+    pub changed: bool,
 }
 
-static EMPTY: BTreeMap<String, Value> = BTreeMap::new();
+impl Context {
+    /// How much there is to walk over in a value.
+    pub fn weigh(&self, value: &Value) -> Result<usize, String> {
+        match self.changed {
+            true => value.measure(None).map_err(|error| error.to_string()),
+            false => Ok(value.weight()),
+        }
+    }
+}
 
 type Answer = Result<Value, String>;
 type Call = fn(&mut Context, &Arguments<'_>) -> Answer;
@@ -50,7 +64,7 @@ const FAMILIES: [&[Function]; 11] = [
 ];
 
 /// Functions with a `must` form that does the same: in a template a panic of the plain one is an error too.
-const WITH_MUST: [&str; 15] = [
+const WITH_MUST: [&str; 16] = [
     "append",
     "chunk",
     "compact",
@@ -62,6 +76,7 @@ const WITH_MUST: [&str; 15] = [
     "merge",
     "mergeOverwrite",
     "prepend",
+    "push",
     "rest",
     "reverse",
     "slice",
@@ -127,8 +142,13 @@ pub(super) fn names() -> Vec<&'static str> {
         .collect()
 }
 
-/// Calls a function.
-pub(super) fn call(context: &mut Context, name: &str, values: &[Value]) -> Answer {
+/// Says whether a function looks at no more of its first argument than one member.
+pub(super) fn takes_one_member(name: &str) -> bool {
+    matches!(name, "get" | "hasKey" | "set" | "unset")
+}
+
+/// Calls a function; the bits of `constants` say which arguments are numbers that stand in the template.
+pub(super) fn call(context: &mut Context, name: &str, values: &[Value], constants: u32) -> Answer {
     let Some(Function(_, least, most, function)) = find(name) else {
         return Err(format!("function {name:?} not defined"));
     };
@@ -143,7 +163,7 @@ pub(super) fn call(context: &mut Context, name: &str, values: &[Value]) -> Answe
             "wrong number of args for {name}: want {least} got {got}"
         ));
     }
-    let answer = function(context, &Arguments(values))?;
+    let answer = function(context, &Arguments { values, constants })?;
     if let Value::Text(text) = &answer
         && text.len() > MAX_TEXT
     {
@@ -153,7 +173,10 @@ pub(super) fn call(context: &mut Context, name: &str, values: &[Value]) -> Answe
 }
 
 /// The arguments of a call, with Go's complaints about wrong types.
-pub(super) struct Arguments<'a>(&'a [Value]);
+pub(super) struct Arguments<'a> {
+    values: &'a [Value],
+    constants: u32,
+}
 
 fn wrong_type<T>(expected: &str, value: &Value) -> Result<T, String> {
     match value {
@@ -167,15 +190,15 @@ fn wrong_type<T>(expected: &str, value: &Value) -> Result<T, String> {
 
 impl<'a> Arguments<'a> {
     fn len(&self) -> usize {
-        self.0.len()
+        self.values.len()
     }
 
     fn all(&self) -> &'a [Value] {
-        self.0
+        self.values
     }
 
     fn any(&self, place: usize) -> &'a Value {
-        self.0.get(place).unwrap_or(&Value::Nil)
+        self.values.get(place).unwrap_or(&Value::Nil)
     }
 
     fn text(&self, place: usize) -> Result<&'a str, String> {
@@ -188,8 +211,24 @@ impl<'a> Arguments<'a> {
     fn int(&self, place: usize) -> Result<i64, String> {
         match self.any(place) {
             Value::Int(value) => Ok(*value),
+            // A constant without a fraction is a whole number however it is written.
+            Value::Float(value) if self.is_constant(place) && *value == value.trunc() => {
+                Ok(to_int(&Value::Float(*value)))
+            }
             other => wrong_type("int", other),
         }
+    }
+
+    fn float(&self, place: usize) -> Result<f64, String> {
+        match self.any(place) {
+            Value::Float(value) => Ok(*value),
+            Value::Int(value) if self.is_constant(place) => Ok(*value as f64),
+            other => wrong_type("float64", other),
+        }
+    }
+
+    fn is_constant(&self, place: usize) -> bool {
+        place < 32 && self.constants >> place & 1 == 1
     }
 
     fn bool(&self, place: usize) -> Result<bool, String> {
@@ -199,11 +238,18 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// An object; nothing stands for an empty one, as Go passes it.
-    fn map(&self, place: usize) -> Result<&'a BTreeMap<String, Value>, String> {
+    /// What an object holds; nothing stands for an empty one, as Go passes it.
+    fn map(&self, place: usize) -> Result<Rc<Members>, String> {
+        Ok(self
+            .object(place)?
+            .map_or_else(Rc::default, |map| map.now()))
+    }
+
+    /// An object, or nothing.
+    fn object(&self, place: usize) -> Result<Option<&'a Rc<Map>>, String> {
         match self.any(place) {
-            Value::Map(map) if !map.texts => Ok(&map.members),
-            Value::Nil => Ok(&EMPTY),
+            Value::Map(map) if !map.texts => Ok(Some(map)),
+            Value::Nil => Ok(None),
             other => wrong_type("map[string]interface {}", other),
         }
     }
@@ -234,9 +280,14 @@ fn new_text(text: impl AsRef<str>) -> Answer {
     Ok(Value::text(text))
 }
 
-/// A text of bytes that a cut may have left without its end.
+/// A text of bytes that a cut may have left without its end; each byte of what is left over is shown by itself.
 fn new_bytes(bytes: &[u8]) -> Answer {
-    Ok(Value::text(String::from_utf8_lossy(bytes)))
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    new_text(text)
 }
 
 /// The text that sprig makes of a value.

@@ -1,17 +1,23 @@
-//! Regular expressions. A pattern that does not compile panics in Go, which templates report as an error.
+//! Regular expressions. A pattern that does not compile panics in most of Go's, which templates report as an error.
 
 use super::{Answer, Arguments, Context, Function, new_text, new_texts};
+use crate::sensor::limits;
 use crate::sensor::regex::{Regex, Submatches};
 use crate::sensor::template::limits::{MAX_TEXT, TooLarge};
-use crate::sensor::template::value::Value;
+use crate::sensor::template::value::{Parts, Value};
 
 /// Steps that compiling one pattern costs.
 const COMPILE_STEPS: usize = 50_000;
 
 pub(super) const TABLE: &[Function] = &[
     Function("regexMatch", 2, Some(2), |context, a| {
-        let regex = compile(context, a.text(0)?)?;
-        Ok(Value::Bool(regex.is_match(a.text(1)?.as_bytes())))
+        // Alone among its kind it takes a pattern that does not compile for one that does not match.
+        let regex = match compile(context, a.text(0)?) {
+            Err(error) if limits::is_own(&error) => return Err(error),
+            regex => regex.ok(),
+        };
+        let text = a.text(1)?.as_bytes();
+        Ok(Value::Bool(regex.is_some_and(|regex| regex.is_match(text))))
     }),
     Function("mustRegexMatch", 2, Some(2), |context, a| {
         let regex = compile(context, a.text(0)?)?;
@@ -81,6 +87,9 @@ fn find(context: &mut Context, a: &Arguments<'_>) -> Answer {
 fn find_all(context: &mut Context, a: &Arguments<'_>) -> Answer {
     let (regex, text, count) = (compile(context, a.text(0)?)?, a.text(1)?, a.int(2)?);
     let found = submatches(&regex, text, limit(count))?;
+    if found.is_empty() {
+        return Ok(Value::absent_list(Parts::Text));
+    }
     let texts = found
         .iter()
         .map(whole)
@@ -91,7 +100,7 @@ fn find_all(context: &mut Context, a: &Arguments<'_>) -> Answer {
 fn split(context: &mut Context, a: &Arguments<'_>) -> Answer {
     let (regex, text, count) = (compile(context, a.text(0)?)?, a.text(1)?, a.int(2)?);
     if count == 0 {
-        return new_texts([""; 0]);
+        return Ok(Value::absent_list(Parts::Text));
     }
     if !a.text(0)?.is_empty() && text.is_empty() {
         return new_texts([""]);

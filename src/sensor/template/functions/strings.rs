@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::words::{camel_case, separated};
 use super::{
     Answer, Arguments, Context, Function, new_bytes, new_text, new_text_map, new_texts, text_of,
     texts_of,
@@ -18,10 +19,12 @@ pub(super) const TABLE: &[Function] = &[
         new_text(map_chars(a.text(0)?, false))
     }),
     Function("title", 1, Some(1), |_, a| {
-        new_text(first_letters(a.text(0)?, true))
+        new_text(first_letters(a.text(0)?, true, |c| {
+            c != '_' && !c.is_alphanumeric() && (c.is_ascii() || c.is_whitespace())
+        }))
     }),
     Function("untitle", 1, Some(1), |_, a| {
-        new_text(first_letters(a.text(0)?, false))
+        new_text(first_letters(a.text(0)?, false, char::is_whitespace))
     }),
     Function("trim", 1, Some(1), |_, a| new_text(a.text(0)?.trim())),
     Function("trimAll", 2, Some(2), |_, a| {
@@ -39,7 +42,7 @@ pub(super) const TABLE: &[Function] = &[
         new_text(text.strip_suffix(a.text(0)?).unwrap_or(text))
     }),
     Function("nospace", 1, Some(1), |_, a| {
-        new_text(a.text(0)?.replace(char::is_whitespace, ""))
+        new_text(without_blanks(a.text(0)?))
     }),
     Function("contains", 2, Some(2), |_, a| {
         Ok(Value::Bool(a.text(1)?.contains(a.text(0)?)))
@@ -95,12 +98,7 @@ pub(super) const TABLE: &[Function] = &[
         })
     }),
     Function("initials", 1, Some(1), |_, a| {
-        new_text(
-            a.text(0)?
-                .split_whitespace()
-                .filter_map(|word| word.chars().next())
-                .collect::<String>(),
-        )
+        new_text(initials(a.text(0)?))
     }),
     Function("swapcase", 1, Some(1), |_, a| {
         new_text(swap_case(a.text(0)?))
@@ -121,11 +119,11 @@ pub(super) const TABLE: &[Function] = &[
         new_bytes(&wrap(a.text(2)?.as_bytes(), a.int(0)?, a.text(1)?, true))
     }),
     Function("split", 2, Some(2), |_, a| {
-        numbered(a.text(1)?.split(a.text(0)?))
+        numbered(split(a.text(1)?, a.text(0)?))
     }),
     Function("splitn", 3, Some(3), |_, a| {
         let most = usize::try_from(a.int(1)?).unwrap_or(usize::MAX);
-        numbered(a.text(2)?.splitn(most, a.text(0)?))
+        numbered(split_at_most(a.text(2)?, a.text(0)?, most))
     }),
     Function("splitList", 2, Some(2), |_, a| {
         new_texts(split(a.text(1)?, a.text(0)?))
@@ -161,7 +159,8 @@ fn map_chars(text: &str, upper: bool) -> String {
     text.chars().map(|c| change(c, upper)).collect()
 }
 
-fn change(c: char, upper: bool) -> char {
+/// The other case of a character, where that is one character.
+pub(super) fn change(c: char, upper: bool) -> char {
     let single = |mut mapped: std::char::ToUppercase| match (mapped.next(), mapped.next()) {
         (Some(one), None) => one,
         _ => c,
@@ -176,10 +175,8 @@ fn change(c: char, upper: bool) -> char {
     }
 }
 
-fn first_letters(text: &str, upper: bool) -> String {
+fn first_letters(text: &str, upper: bool, is_separator: impl Fn(char) -> bool) -> String {
     let mut before = ' ';
-    let is_separator =
-        |c: char| c != '_' && !c.is_alphanumeric() && (c.is_ascii() || c.is_whitespace());
     text.chars()
         .map(|c| {
             let starts = is_separator(before);
@@ -187,6 +184,31 @@ fn first_letters(text: &str, upper: bool) -> String {
             if starts { change(c, upper) } else { c }
         })
         .collect()
+}
+
+/// Every byte for a character of its own, as the functions do that upstream takes from an older library.
+fn bytes_as_characters(text: &str) -> impl Iterator<Item = char> + '_ {
+    text.bytes().map(char::from)
+}
+
+fn without_blanks(text: &str) -> String {
+    if bytes_as_characters(text).any(char::is_whitespace) {
+        bytes_as_characters(text)
+            .filter(|c| !c.is_whitespace())
+            .collect()
+    } else {
+        text.to_owned()
+    }
+}
+
+fn initials(text: &str) -> String {
+    let mut before = ' ';
+    let first = |c: &char| {
+        let starts = before.is_whitespace() && !c.is_whitespace();
+        before = *c;
+        starts
+    };
+    bytes_as_characters(text).filter(first).collect()
 }
 
 fn trim_all<'t>(text: &'t str, characters: &str) -> &'t str {
@@ -203,8 +225,30 @@ fn split<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
     text.split(separator).collect()
 }
 
-fn numbered<'t>(parts: impl Iterator<Item = &'t str>) -> Answer {
+fn split_at_most<'t>(text: &'t str, separator: &str, most: usize) -> Vec<&'t str> {
+    if most == 0 {
+        return Vec::new();
+    }
+    if !separator.is_empty() {
+        return text.splitn(most, separator).collect();
+    }
+    let mut parts = split(text, separator);
+    if let Some(rest) = parts
+        .get(most.saturating_sub(1)..)
+        .filter(|rest| rest.len() > 1)
+    {
+        let length: usize = rest.iter().map(|part| part.len()).sum();
+        parts.truncate(most);
+        if let Some(last) = parts.last_mut() {
+            *last = &text[text.len() - length..];
+        }
+    }
+    parts
+}
+
+fn numbered(parts: Vec<&str>) -> Answer {
     let members = parts
+        .into_iter()
         .enumerate()
         .map(|(place, part)| (format!("_{place}"), Value::text(part)));
     new_text_map(members.collect::<BTreeMap<_, _>>())
@@ -241,7 +285,7 @@ fn repeat(context: &mut Context, a: &Arguments<'_>) -> Answer {
 
 fn substr(_: &mut Context, a: &Arguments<'_>) -> Answer {
     let (start, end, bytes) = (a.int(0)?, a.int(1)?, a.text(2)?.as_bytes());
-    let place = |n: i64| usize::try_from(n).unwrap_or(0);
+    let place = |n: i64| usize::try_from(n).unwrap_or(usize::MAX);
     let range = if start < 0 {
         bytes.get(..place(end))
     } else if end < 0 || place(end) > bytes.len() {
@@ -316,46 +360,6 @@ fn swap_case(text: &str) -> String {
         .collect()
 }
 
-/// Writes words in small letters with a separator: at a capital, at a digit's end, at `_`, `-` and spaces.
-fn separated(text: &str, separator: char) -> String {
-    let characters: Vec<char> = text.chars().collect();
-    let mut out = String::with_capacity(text.len() + 8);
-    for (place, c) in characters.iter().enumerate() {
-        if c.is_whitespace() || matches!(c, '_' | '-') {
-            out.push(separator);
-            continue;
-        }
-        let before = place
-            .checked_sub(1)
-            .and_then(|before| characters.get(before));
-        let after_small = before.is_some_and(|before| before.is_lowercase() || before.is_numeric());
-        let ends_capitals = before.is_some_and(|before| before.is_uppercase())
-            && characters
-                .get(place + 1)
-                .is_some_and(|next| next.is_lowercase());
-        if c.is_uppercase() && (after_small || ends_capitals) {
-            out.push(separator);
-        }
-        out.push(change(*c, false));
-    }
-    out
-}
-
-fn camel_case(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut upper = true;
-    for c in text.chars() {
-        if c.is_whitespace() || matches!(c, '_' | '-') {
-            upper = true;
-        } else {
-            out.push(if upper { change(c, true) } else { c });
-            upper = false;
-        }
-    }
-    out
-}
-
-/// Breaks lines at spaces so that they are no wider than asked; a longer word stays whole.
 /// Breaks lines at blanks, counting bytes; a word longer than a line is cut only on demand.
 fn wrap(text: &[u8], width: i64, new_line: &str, cut_words: bool) -> Vec<u8> {
     let width = usize::try_from(width).unwrap_or(1).max(1);

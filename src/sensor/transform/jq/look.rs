@@ -6,7 +6,7 @@ use jaq_core::ops::Math;
 use jaq_core::path::{Opt, Part, Path};
 
 use super::super::TransformError;
-use super::{meter, unsupported};
+use super::{failed, meter, unsupported};
 
 /// Largest number of a program's text that texts may be multiplied with, all together.
 const MAX_FACTOR: f64 = 1000.0;
@@ -22,7 +22,7 @@ enum Outputs {
 use Outputs::{Many, Maybe, One};
 
 /// Functions that gojq and jaq share: name, arguments, and how many outputs they have for each of their arguments.
-const SHARED: [(&str, usize, Outputs); 88] = [
+const SHARED: [(&str, usize, Outputs); 87] = [
     ("not", 0, One),
     ("empty", 0, Maybe),
     ("error", 0, One),
@@ -53,7 +53,6 @@ const SHARED: [(&str, usize, Outputs); 88] = [
     ("contains", 1, One),
     ("inside", 1, One),
     ("keys", 0, One),
-    ("keys_unsorted", 0, One),
     ("values", 0, Maybe),
     ("nulls", 0, Maybe),
     ("strings", 0, Maybe),
@@ -112,6 +111,8 @@ const SHARED: [(&str, usize, Outputs); 88] = [
     ("ltrimstr", 1, One),
     ("rtrimstr", 1, One),
 ];
+/// Functions of jaq that gojq does not have: it fails at every event.
+const NOT_THERE: [(&str, usize); 1] = [("keys_unsorted", 0)];
 /// Words that are no functions of either.
 const CONSTANTS: [&str; 2] = ["true", "false"];
 const FORMATS: [&str; 6] = ["@text", "@json", "@html", "@uri", "@base64", "@base64d"];
@@ -311,6 +312,9 @@ impl<'s> Look<'s> {
         if arguments.is_empty() && (CONSTANTS.contains(&name) || FORMATS.contains(&name)) {
             return Ok(One);
         }
+        if name == "capture" && !arguments.first().is_some_and(takes_all_groups) {
+            return Err(refused("capture with groups that may be left out"));
+        }
         if name == "limit" && !matches!(arguments.first(), Some(Term::Num(_))) {
             return Err(refused("limit with a number that is not written there"));
         }
@@ -320,6 +324,10 @@ impl<'s> Look<'s> {
         {
             Some((_, _, outputs)) if COLLECTING.contains(&name) => Ok(*outputs),
             Some((_, _, outputs)) => Ok(given.max(*outputs)),
+            None if NOT_THERE.contains(&(name, arguments.len())) => Err(failed(format!(
+                "function not defined: {name}/{}",
+                arguments.len()
+            ))),
             None => Err(refused(&format!("{name}/{}", arguments.len()))),
         }
     }
@@ -342,6 +350,19 @@ impl<'s> Look<'s> {
         }
         Ok(outputs)
     }
+}
+
+/// Whether every group of a pattern has a part in each match: jaq leaves out the others, gojq gives null.
+fn takes_all_groups(pattern: &Term<&str>) -> bool {
+    let Term::Str(None, parts) = pattern else {
+        return false;
+    };
+    parts.iter().all(|part| match part {
+        StrPart::Str(text) => !["|", ")?", ")*", "){"]
+            .iter()
+            .any(|open| text.contains(open)),
+        _ => true,
+    })
 }
 
 /// Functions that gather what their argument puts out.

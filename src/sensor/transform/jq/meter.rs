@@ -2,7 +2,7 @@
 //!
 //! jaq cannot be interrupted from outside. So the program and jaq's own definitions are rewritten before they are
 //! compiled: each call takes a step, and whatever makes a value measures it. A program that goes too far ends its
-//! thread by unwinding, which nothing in the program can catch.
+//! thread by unwinding, which nothing in the program can catch. On the way it is given gojq's objects ([`changes`]).
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -17,6 +17,7 @@ use jaq_core::path::{Opt, Part, Path};
 use jaq_core::{Error, Native, data};
 use jaq_json::{Num, Val};
 
+use super::changes::{self, MADE, under};
 use crate::sensor::lua::budget::thread_time;
 
 /// Steps of one run: calls, and values that are made.
@@ -52,6 +53,10 @@ const AT_IF: &str = "!at_if";
 const TRUNCATED: &str = "!truncated";
 /// The index of a path that is worked out when the program runs.
 const INDEX: &str = "$!index";
+/// Lets everything pass that gojq divides by.
+const DIVISOR: &str = "!divisor";
+/// Lets everything pass that jaq takes a part of as gojq does.
+const PART: &str = "!part";
 /// Indexes of the parts of an array in a pattern, as a program writes them.
 const INDEXES: [&str; 32] = [
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16",
@@ -62,8 +67,8 @@ pub(super) const MAX_PARTS: usize = INDEXES.len();
 /// The value that a pattern takes apart.
 const WHOLE: &str = "$!whole";
 
-type Data = data::JustLut<Val>;
-type Name = &'static str;
+pub(super) type Data = data::JustLut<Val>;
+pub(super) type Name = &'static str;
 
 /// Why a program was stopped.
 pub(super) struct Stopped(pub &'static str);
@@ -89,11 +94,11 @@ fn here() -> usize {
     std::ptr::from_ref(std::hint::black_box(&mark)).addr()
 }
 
-fn stop(why: &'static str) -> ! {
+pub(super) fn stop(why: &'static str) -> ! {
     resume_unwind(Box::new(Stopped(why)))
 }
 
-fn charge(steps: u64) {
+pub(super) fn charge(steps: u64) {
     let left = LEFT.get().saturating_sub(steps);
     LEFT.set(left);
     if left == 0 {
@@ -174,6 +179,9 @@ fn flat(value: &Val) {
 /// jaq finds nothing under a number in an object, where gojq fails.
 fn list(value: &Val) -> Result<(), Error<Val>> {
     match value {
+        Val::TStr(_) | Val::BStr(_) => {
+            stop("it takes a single character of a text; take a part such as `.[0:1]`")
+        }
         Val::Obj(_) => Err(Error::str("expected an array but got: object")),
         _ => Ok(()),
     }
@@ -186,6 +194,22 @@ fn at(value: &Val, index: &Val) -> Result<(), Error<Val>> {
         (Val::Obj(_), Val::TStr(_) | Val::BStr(_)) => Ok(()),
         (Val::Obj(_), _) => list(value),
         _ => Ok(()),
+    }
+}
+
+/// jaq gives infinity or no number where gojq fails.
+fn divisor(value: &Val) -> Result<(), Error<Val>> {
+    match value {
+        Val::Num(number) if number.to_string().parse::<f64>().is_ok_and(|n| n == 0.0) => {
+            Err(Error::str("cannot divide by: number (0)"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn part(value: &Val) {
+    if matches!(value, Val::Null) {
+        stop("it takes a part of null; give it a default first, such as `// []`");
     }
 }
 
@@ -204,7 +228,7 @@ fn truncated(index: Val) -> Val {
 }
 
 /// The functions of the meter: each but the last gives back what it gets, in paths and updates, too.
-pub(super) fn funs() -> [Fun<Data>; 9] {
+pub(super) fn funs() -> [Fun<Data>; 11] {
     macro_rules! passing {
         ($name:expr, $look:expr) => {
             checking!($name, |value| {
@@ -276,6 +300,8 @@ pub(super) fn funs() -> [Fun<Data>; 9] {
         passing!(SIZE, size),
         passing!(BRIEF, brief),
         passing!(FLAT, flat),
+        passing!(PART, part),
+        checking!(DIVISOR, |value| Some(divisor(value))),
         checking!(LIST, |value| Some(list(value))),
         checking!(LIST_IF, |value| list(value).ok().map(Ok)),
         indexing!(AT, Some),
@@ -297,11 +323,11 @@ pub(super) fn metered_def<'s>(def: Def<&'s str>, natives: &HashSet<&str>) -> Def
     }
 }
 
-fn call<'s>(name: Name) -> Term<&'s str> {
+pub(super) fn call<'s>(name: Name) -> Term<&'s str> {
     Term::Call(name, Vec::new())
 }
 
-fn pipe<'s>(left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
+pub(super) fn pipe<'s>(left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
     Term::BinOp(Box::new(left), BinaryOp::Pipe(None), Box::new(right))
 }
 
@@ -314,6 +340,7 @@ fn metered<'s>(term: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
     let go = |term: Term<&'s str>| metered(term, natives);
     let boxed = |term: Box<Term<&'s str>>| Box::new(metered(*term, natives));
     match term {
+        Term::Num(text) if text.contains(['.', 'e', 'E']) => pipe(term, call(MADE)),
         Term::Id | Term::Num(_) | Term::Var(_) | Term::Break(_) | Term::Arr(None) => term,
         Term::Recurse => pipe(term, call(TICK)),
         Term::Str(format, parts) => {
@@ -326,10 +353,25 @@ fn metered<'s>(term: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
         Term::Arr(Some(inner)) => sized(Term::Arr(Some(Box::new(pipe(go(*inner), call(TICK)))))),
         Term::Obj(members) => {
             let member = |(key, value): (_, Option<_>)| (go_key(key, natives), value.map(go));
-            sized(Term::Obj(members.into_iter().map(member).collect()))
+            let several = members.len() > 1;
+            let made = sized(Term::Obj(members.into_iter().map(member).collect()));
+            if several {
+                pipe(made, call(MADE))
+            } else {
+                made
+            }
         }
-        Term::Neg(inner) => Term::Neg(boxed(inner)),
-        Term::BinOp(left, operator, right) => operation(go(*left), operator, go(*right)),
+        // An index is seen as what it is.
+        Term::Neg(inner) if is_whole(&inner) => Term::Neg(inner),
+        Term::Neg(inner) => pipe(Term::Neg(boxed(inner)), call(MADE)),
+        Term::BinOp(left, operator, right) => {
+            let left = if changes::assigns(&operator) {
+                changes::creating(*left)
+            } else {
+                *left
+            };
+            operation(go(left), operator, go(*right))
+        }
         Term::Label(name, body) => Term::Label(name, boxed(body)),
         Term::Fold(name, source, pattern, parts) => {
             let source = pipe(go(*source), call(TICK));
@@ -391,16 +433,17 @@ fn operation<'s>(
     };
     let (left, right) = match operator {
         BinaryOp::Math(Math::Mul) => (short(left), short(right)),
+        BinaryOp::Math(Math::Div) | BinaryOp::UpdateMath(Math::Div) => {
+            (left, pipe(right, call(DIVISOR)))
+        }
+        // gojq cuts the fractions off first.
+        BinaryOp::Math(Math::Rem) => (
+            pipe(left, call(TRUNCATED)),
+            pipe(pipe(right, call(TRUNCATED)), call(DIVISOR)),
+        ),
         _ => (left, right),
     };
-    let makes = matches!(
-        operator,
-        BinaryOp::Math(_)
-            | BinaryOp::Assign
-            | BinaryOp::Update
-            | BinaryOp::UpdateMath(_)
-            | BinaryOp::UpdateAlt
-    );
+    let makes = matches!(operator, BinaryOp::Math(_)) || changes::assigns(&operator);
     let (operator, right) = match operator {
         BinaryOp::Pipe(Some(pattern)) => {
             let (variable, bindings) = taken_apart(pattern);
@@ -410,7 +453,11 @@ fn operation<'s>(
         other => (other, right),
     };
     let term = Term::BinOp(Box::new(left), operator, Box::new(right));
-    if makes { sized(term) } else { term }
+    if makes {
+        pipe(sized(term), call(MADE))
+    } else {
+        term
+    }
 }
 
 fn called<'s>(
@@ -491,6 +538,9 @@ fn indexed<'s>(base: Term<&'s str>, path: Path<Term<&'s str>>) -> Term<&'s str> 
     let (mut base, mut parts) = (base, Vec::new());
     for (part, optional) in path.0 {
         let Part::Index(index) = part else {
+            if !matches!(part, Part::Range(None, None)) {
+                base = pipe(under(base, &mut parts), call(PART));
+            }
             parts.push((part, optional));
             continue;
         };
@@ -498,28 +548,25 @@ fn indexed<'s>(base: Term<&'s str>, path: Path<Term<&'s str>>) -> Term<&'s str> 
             parts.push((Part::Index(index), optional));
             continue;
         }
-        if !parts.is_empty() {
-            base = Term::Path(Box::new(base), Path(std::mem::take(&mut parts)));
-        }
-        base = at_index(base, index, optional);
+        base = at_index(under(base, &mut parts), index, optional);
     }
-    if parts.is_empty() {
-        return base;
-    }
-    Term::Path(Box::new(base), Path(parts))
+    under(base, &mut parts)
 }
 
-fn is_plain_text(index: &Term<&str>) -> bool {
+pub(super) fn is_plain_text(index: &Term<&str>) -> bool {
     let plain = |part: &StrPart<_, _>| !matches!(part, StrPart::Term(_));
     matches!(index, Term::Str(None, parts) if parts.iter().all(plain))
 }
 
+fn is_whole(term: &Term<&str>) -> bool {
+    matches!(term, Term::Num(text) if text.parse::<u32>().is_ok())
+}
+
 /// What lies in a value at an index that is a number, or is worked out when the program runs.
 fn at_index<'s>(base: Term<&'s str>, index: Term<&'s str>, optional: Opt) -> Term<&'s str> {
-    let whole = |term: &Term<&str>| matches!(term, Term::Num(text) if text.parse::<u32>().is_ok());
     let literal = match &index {
-        Term::Neg(inner) => whole(inner),
-        other => whole(other),
+        Term::Neg(inner) => is_whole(inner),
+        other => is_whole(other),
     };
     let essential = matches!(optional, Opt::Essential);
     if literal {

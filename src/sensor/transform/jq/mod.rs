@@ -2,9 +2,9 @@
 //!
 //! A program is looked at before it runs ([`look`]): what the two answer differently is refused by name. It runs on a
 //! thread of its own with a meter ([`meter`]) that stops it when it takes too many steps, too much time, memory or
-//! stack. Two differences stay: an object that the program makes is listed in the order in which it is written (gojq
-//! sorts), and error texts.
+//! stack. Objects are sorted wherever a program makes or changes one, as in gojq. Error texts differ.
 
+mod changes;
 mod look;
 mod meter;
 mod values;
@@ -96,7 +96,7 @@ impl Program {
             .load(&arena, file)
             .map_err(|_| failed("the jq program cannot be read"))?;
         let filter = Compiler::default()
-            .with_funs(funs.into_iter().chain(meter::funs()))
+            .with_funs(funs.into_iter().chain(meter::funs()).chain(changes::funs()))
             .compile(modules)
             .map_err(|_| {
                 failed("the jq program names a variable or function that does not exist")
@@ -169,20 +169,57 @@ fn parsed(text: &str) -> Result<Term<&str>, TransformError> {
             Some(word) => unsupported(format!(
                 "`{word}` in a jq program is not supported; write it in another way, or use a script"
             )),
+            None if bare_fraction(text) => unsupported(
+                "a number that begins with a point in a jq program is not supported; write 0 in front",
+            ),
             None => failed("the jq program cannot be read"),
         }
+    })
+}
+
+/// Whether a number such as `.5` stands somewhere.
+fn bare_fraction(text: &str) -> bool {
+    let mut before = b' ';
+    text.as_bytes().windows(2).any(|pair| {
+        let bare = pair[0] == b'.' && pair[1].is_ascii_digit() && !before.is_ascii_alphanumeric();
+        before = pair[0];
+        bare
     })
 }
 
 /// Syntax of gojq that jaq does not read.
 const OUTSIDE: [&str; 4] = ["?//", "$__loc__", "import ", "include "];
 
-/// Functions that jaq lacks or has in another way, with gojq's meaning.
+/// Functions that jaq lacks or has in another way, with gojq's meaning. `eventlab_` names jaq's own, out of a program's
+/// reach.
 const DEFINITIONS: &str = r#"
+def eventlab_fail($name): error("\($name) cannot be applied to: \(type)");
+def eventlab_contains($x): contains($x);
+def eventlab_reverse: reverse;
+def eventlab_flatten: flatten;
+def eventlab_tonumber: tonumber;
+def eventlab_sqrt: sqrt;
+def eventlab_join($s): join($s);
+def eventlab_range($to): range($to);
+def eventlab_range($from; $to): range($from; $to);
 def in($x): . as $key | $x | has($key);
 def walk(f): def inner: if type == "array" then map(inner) elif type == "object" then map_values(inner) else . end | f; inner;
-def ltrimstr($x): if type == "string" and ($x | type == "string") and startswith($x) then .[($x | length):] else . end;
-def rtrimstr($x): if type == "string" and ($x | type == "string") and endswith($x) then .[:length - ($x | length)] else . end;
+def contains($x): if type == ($x | type) and (type != "boolean" or . == $x) then eventlab_contains($x) else eventlab_fail("contains") end;
+def inside($x): . as $part | $x | contains($part);
+def ltrimstr($x): if type != "string" or ($x | type) != "string" then eventlab_fail("ltrimstr") elif startswith($x) then .[($x | length):] else . end;
+def rtrimstr($x): if type != "string" or ($x | type) != "string" then eventlab_fail("rtrimstr") elif endswith($x) then .[:length - ($x | length)] else . end;
+def reverse: if type == "array" then eventlab_reverse else eventlab_fail("reverse") end;
+def flatten: if type == "array" then eventlab_flatten elif type == "object" then [.[]] | eventlab_flatten else eventlab_fail("flatten") end;
+def abs: if type != "number" then eventlab_fail("abs") elif . < 0 then - . else . end;
+def tonumber: if type == "string" and (test("^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$") | not) then eventlab_fail("tonumber") else eventlab_tonumber + 0 end;
+def sqrt: eventlab_sqrt + 0;
+def join($s): if type != "array" and type != "object" then eventlab_fail("join") else [.[] | if type == "array" or type == "object" then eventlab_fail("join") elif . == null then "" elif type == "string" then . else tostring end] | if length < 2 then add // "" elif $s == null then add else eventlab_join($s) end end;
+def range($to): if ($to | type) == "number" then eventlab_range($to) else $to | eventlab_fail("range") end;
+def range($from; $to): if ($from | type) == "number" and ($to | type) == "number" then eventlab_range($from; $to) else $to | eventlab_fail("range") end;
+def from_entries: reduce .[] as $x ({}; . + {($x | (.key // .Key // .name // .Name) | if type == "string" then . else eventlab_fail("object key") end): ($x | if has("value") then .value else .Value end)});
+def with_entries(f): to_entries | map(f) | from_entries;
+def eventlab_delete($path): if . == null then . elif ($path | length) == 0 then null else $path[0] as $at | if type == "array" and ($at | type) == "number" and $at >= length then . elif ($path | length) == 1 then .[$at] |= empty elif .[$at] == null then . else .[$at] |= eventlab_delete($path[1:]) end end;
+def del(f): reduce ([path(f)] | unique | eventlab_reverse | .[]) as $path (.; eventlab_delete($path));
 "#;
 
 /// A program in the scope of these functions, so that its own count before them.

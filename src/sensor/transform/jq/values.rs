@@ -38,10 +38,13 @@ pub(super) fn from_json(value: &Value) -> Val {
     }
 }
 
-/// A whole number that floating point holds exactly is an integer here, so that its text has no fraction.
 fn number_of(number: &Number) -> Num {
+    plain(number.as_f64().unwrap_or(f64::NAN))
+}
+
+/// A whole number that floating point holds exactly is an integer here, so that its text has no fraction.
+pub(super) fn plain(float: f64) -> Num {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    let float = number.as_f64().unwrap_or(f64::NAN);
     if float.fract() == 0.0
         && float.abs() < EXACT
         && let Ok(whole) = format!("{float:.0}").parse::<isize>()
