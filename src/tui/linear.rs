@@ -12,7 +12,7 @@ use std::path::Path;
 
 use ratatui::text::Line;
 
-use self::texts::{counters_text, offer, phase, place};
+use self::texts::{counters_text, drift, offer, phase, place};
 use super::app::{App, Command, Overlay};
 use super::editor::{self, Editor};
 use super::keys::Action;
@@ -102,6 +102,8 @@ pub async fn run(
 struct Said {
     place: String,
     phase: String,
+    drift: Vec<String>,
+    failure: String,
     wait: String,
     notice: String,
     counters: String,
@@ -225,11 +227,18 @@ impl Linear<'_> {
             lines.extend(phase.lines().map(str::to_owned));
         }
         self.said.phase = phase;
+        let drift = drift(state);
+        if drift != self.said.drift {
+            lines.extend(drift.iter().cloned());
+        }
+        self.said.drift = drift;
         let hints = state.hints().to_vec();
         let text = state.stage().map(|stage| stage.text.clone());
-        if let Some(failure) = self.driver.failure() {
-            lines.push(failure.to_owned());
+        let failure = self.driver.failure().unwrap_or_default().to_owned();
+        if failure != self.said.failure {
+            lines.push(failure.clone());
         }
+        self.said.failure = failure;
         let offer = offer(self.driver.state());
         if moved {
             self.say("");

@@ -9,7 +9,7 @@ use ratatui::style::Color;
 /// When colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColorChoice {
-    /// Unless `NO_COLOR` is set or the terminal is dumb.
+    /// Unless `NO_COLOR` is set or the terminal is dumb or a VT.
     #[default]
     Auto,
     Always,
@@ -23,7 +23,11 @@ impl ColorChoice {
         match self {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => no_color.is_none_or(str::is_empty) && term != Some("dumb"),
+            // A VT takes what is sent for a colour for blinking.
+            ColorChoice::Auto => {
+                let has_none = |term: &str| term == "dumb" || is_vt(term);
+                no_color.is_none_or(str::is_empty) && !term.is_some_and(has_none)
+            }
         }
     }
 }
@@ -120,12 +124,17 @@ impl Palette {
 /// encoding. A locale that is not set says nothing.
 #[must_use]
 pub fn is_seven_bits(term: Option<&str>, locale: Option<&str>) -> bool {
-    let plain = term.is_some_and(|term| term == "linux" || term.starts_with("vt"));
+    let plain = term.is_some_and(|term| term == "linux" || is_vt(term));
     let other = locale.is_some_and(|locale| {
         let locale = locale.to_ascii_lowercase();
         !locale.is_empty() && !locale.contains("utf-8") && !locale.contains("utf8")
     });
     plain || other
+}
+
+fn is_vt(term: &str) -> bool {
+    let number = term.strip_prefix("vt");
+    number.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -138,6 +147,9 @@ mod tests {
         assert!(ColorChoice::Auto.resolve(Some(""), Some("xterm")));
         assert!(!ColorChoice::Auto.resolve(Some("1"), Some("xterm")));
         assert!(!ColorChoice::Auto.resolve(None, Some("dumb")));
+        assert!(!ColorChoice::Auto.resolve(None, Some("vt220")));
+        assert!(ColorChoice::Always.resolve(None, Some("vt220")));
+        assert!(ColorChoice::Auto.resolve(None, Some("vte-256color")));
         assert!(ColorChoice::Always.resolve(Some("1"), Some("dumb")));
         assert!(!ColorChoice::Never.resolve(None, Some("xterm")));
     }

@@ -42,14 +42,16 @@ pub(super) fn phase(state: &State) -> String {
         StagePhase::Interrupted { .. } => vec!["interrupted".to_owned()],
         StagePhase::Fresh | StagePhase::Working { .. } => Vec::new(),
     };
-    lines.extend(
-        state
-            .drift()
-            .iter()
-            .map(|line| format!("the cluster differs: {line}")),
-    );
     lines.extend(view::unresolved(state, false));
     lines.join("\n")
+}
+
+pub(super) fn drift(state: &State) -> Vec<String> {
+    let drift = state.drift();
+    let said = drift
+        .iter()
+        .map(|line| format!("the cluster differs: {line}"));
+    said.collect()
 }
 
 /// What can be done now.
