@@ -137,6 +137,39 @@ async fn what_is_given_to_services_and_scales_is_what_they_can_have() {
     assert_eq!(kept.len(), ports.len(), "{ports:?}");
 }
 
+/// Measured: a review without audiences asks for the API server's own.
+#[tokio::test]
+async fn a_token_is_good_for_the_audiences_that_it_is_meant_for() {
+    const ACCOUNTS: &str = "/api/v1/namespaces/lab/serviceaccounts";
+    const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+    const OWN: &str = "https://kubernetes.default.svc.cluster.local";
+    let lab = Lab::new().await;
+    create(&lab, ACCOUNTS, json!({"metadata": {"name": "robot"}})).await;
+    let url = format!("{ACCOUNTS}/robot/token");
+    for (meant, asked, want) in [
+        (json!([]), json!([]), json!([OWN])),
+        (json!([]), json!([OWN]), json!([OWN])),
+        (json!([]), json!(["x", "z"]), Value::Null),
+        (json!(["x"]), json!([]), Value::Null),
+        (json!(["x", "y"]), json!(["y", "z"]), json!(["y"])),
+    ] {
+        let request = json!({"spec": {"audiences": meant}}).to_string();
+        let (_, token) = send(&lab, "POST", &url, "application/json", request).await;
+        let review =
+            json!({"spec": {"token": token["status"]["token"], "audiences": asked}}).to_string();
+        let (_, review) = send(&lab, "POST", REVIEWS, "application/json", review).await;
+        let status = &review["status"];
+        assert_eq!(status["audiences"], want, "{meant} {asked}: {status}");
+        assert_eq!(status["authenticated"] == true, !want.is_null(), "{status}");
+        let why = status["error"].as_str().unwrap_or("");
+        let told = why.contains("is invalid for the target audiences [");
+        assert_eq!(told, want.is_null(), "{why}");
+    }
+    let none = json!({"spec": {"token": ""}}).to_string();
+    let refused = send(&lab, "POST", REVIEWS, "application/json", none).await;
+    assert_eq!(refused.0, 400, "{}", refused.1);
+}
+
 async fn all_of(file: &str) -> Lab {
     let lab = Lab::new().await;
     prepare(&lab).await;

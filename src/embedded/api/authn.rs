@@ -50,6 +50,21 @@ impl Unauthorized {
     }
 }
 
+/// Why a token is refused where its audience is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// As [`Unauthorized`].
+    Invalid,
+    /// It is meant for these audiences only.
+    Audience(Vec<String>),
+}
+
+impl From<Unauthorized> for Refusal {
+    fn from(_: Unauthorized) -> Self {
+        Refusal::Invalid
+    }
+}
+
 /// The pod that a token is made for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodBinding {
@@ -125,16 +140,38 @@ impl Authenticator {
         token: &str,
         present: Present<'_>,
     ) -> Result<User, Unauthorized> {
+        let here = [ISSUER.to_owned()];
+        let authenticated = self.authenticate_for(token, &here, present);
+        authenticated
+            .map(|(user, _)| user)
+            .map_err(|_| Unauthorized)
+    }
+
+    /// The user of a token that is meant for one of these audiences, and those that it is meant for.
+    ///
+    /// # Errors
+    /// As [`Authenticator::authenticate_token`].
+    pub fn authenticate_for(
+        &self,
+        token: &str,
+        audiences: &[String],
+        present: Present<'_>,
+    ) -> Result<(User, Vec<String>), Refusal> {
         let claims = self.claims(token)?;
         let now = (self.now)().as_second();
-        let in_time = claims.exp.is_none_or(|end| now < end);
-        if !in_time || !claims.aud.iter().any(|audience| audience == ISSUER) {
-            return Err(Unauthorized);
+        if claims.exp.is_some_and(|end| now >= end) {
+            return Err(Refusal::Invalid);
         }
-        match &claims.kubernetes {
-            None => Ok(ordinary_user(&claims)),
-            Some(bound) => service_account_user(&claims, bound, present),
+        let meant = audiences.iter().filter(|one| claims.aud.contains(one));
+        let meant: Vec<String> = meant.cloned().collect();
+        if meant.is_empty() {
+            return Err(Refusal::Audience(claims.aud.clone()));
         }
+        let user = match &claims.kubernetes {
+            None => ordinary_user(&claims),
+            Some(bound) => service_account_user(&claims, bound, present)?,
+        };
+        Ok((user, meant))
     }
 
     fn claims(&self, token: &str) -> Result<Arc<Claims>, Unauthorized> {
