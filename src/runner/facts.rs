@@ -1,18 +1,21 @@
 //! What was seen, as facts: one constructor a source, each with the command that shows it in the field.
 
+mod books;
+mod executions;
+
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::expected::Subscription;
-use super::gate::NO_START_REASONS;
 use super::matchers::LogEvent;
-use crate::cluster::{
-    AccessReview, AttemptRow, Books, BusMessage, EffectRow, LogLine, RecordRow, TransitionRow,
-};
+use crate::cluster::{AccessReview, BusMessage, LogLine};
 use crate::embedded::bus::ConsumerInfo;
-use crate::evidence::{Fact, Layer, Observation, OrderExpectation, PodInstance, Right, reason};
+use crate::evidence::{Fact, Layer, Observation, PodInstance, Right};
 use crate::session::message::GateCondition;
-use crate::words::counted;
+
+pub use books::{
+    claim_changed, destination_record, ledger_attempt, ledger_effect, no_effect, order_state,
+};
+pub use executions::{Execution, put_off, stuck, workflow_created, workflow_phase};
 
 /// Where in the session something belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -297,283 +300,6 @@ fn log_command(namespace: &str, pod: &PodInstance, text: &str) -> String {
     )
 }
 
-/// A Workflow as its object shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Execution {
-    pub name: String,
-    pub uid: String,
-    pub phase: String,
-    pub message: String,
-}
-
-/// The Workflow that carries an arrival.
-#[must_use]
-pub fn workflow_created(arrival: &Arrival, execution: &Execution, namespace: &str) -> Fact {
-    let line = format!(
-        "Workflow {} uid {} carries arrival {}",
-        execution.name, execution.uid, arrival.id
-    );
-    let command = format!(
-        "kubectl -n {namespace} get workflows -l arrival={}",
-        arrival.id
-    );
-    let observation = Observation::WorkflowCreated {
-        name: execution.name.clone(),
-    };
-    Fact {
-        execution: Some(execution.uid.clone()),
-        ..arrival.fact(Layer::Submit, observation, "workflow", line, command)
-    }
-}
-
-/// What a pod of a Workflow cannot get over by itself: nobody sees it in the Workflow's own message.
-#[must_use]
-pub fn stuck(workflow: &Value) -> Option<String> {
-    let nodes = workflow.pointer("/status/nodes")?.as_object()?;
-    nodes
-        .values()
-        .filter(|node| node["phase"] == "Pending")
-        .filter_map(|node| node["message"].as_str())
-        .find(|message| {
-            let mut signs = NO_START_REASONS.into_iter().chain(["Unschedulable"]);
-            signs.any(|sign| message.contains(sign))
-        })
-        .map(str::to_owned)
-}
-
-/// What a pod of a Workflow could not do now and may do another time, as its node says it: the Workflow's own message often
-/// names only the node.
-#[must_use]
-pub fn put_off(workflow: &Value) -> Option<String> {
-    let nodes = workflow.pointer("/status/nodes")?.as_object()?;
-    nodes
-        .values()
-        .filter(|node| matches!(node["phase"].as_str(), Some("Failed" | "Error")))
-        .filter_map(|node| node["message"].as_str())
-        .find(|message| reason::is_temporary(message))
-        .map(str::to_owned)
-}
-
-/// The phase of a Workflow.
-#[must_use]
-pub fn workflow_phase(arrival: &Arrival, execution: &Execution, namespace: &str) -> Fact {
-    let Execution {
-        name,
-        uid,
-        phase,
-        message,
-    } = execution;
-    let line = format!(
-        "Workflow {name} uid {uid}: phase {phase}{}{message}",
-        if message.is_empty() { "" } else { ", " }
-    );
-    let command = format!(
-        "kubectl -n {namespace} get workflow {name} -o jsonpath='{{.status.phase}}{{\" \"}}{{.status.message}}'"
-    );
-    let observation = Observation::WorkflowPhase {
-        name: name.clone(),
-        phase: phase.clone(),
-        message: message.clone(),
-    };
-    Fact {
-        execution: Some(uid.clone()),
-        ..arrival.fact(Layer::Run, observation, "workflow", line, command)
-    }
-}
-
-/// An attempt row of the ledger.
-#[must_use]
-pub fn ledger_attempt(arrival: &Arrival, row: &AttemptRow) -> Fact {
-    let line = format!(
-        "attempt {}: order {}, {} cents, workflow {}, arrival {}: {}{}",
-        row.seq,
-        row.order_id,
-        row.amount_cents,
-        row.workflow_uid,
-        row.arrival,
-        row.outcome,
-        at_clock(&row.clock)
-    );
-    let observation = Observation::LedgerAttempt {
-        outcome: row.outcome.clone(),
-        amount_cents: row.amount_cents,
-    };
-    ledger_fact(
-        arrival,
-        observation,
-        line,
-        &row.workflow_uid,
-        &row.order_id,
-        "eventlab ledger attempts",
-    )
-}
-
-/// An effect row of the ledger.
-#[must_use]
-pub fn ledger_effect(arrival: &Arrival, row: &EffectRow) -> Fact {
-    let line = format!(
-        "effect {}: order {}, +{} cents, workflow {}, arrival {}{}",
-        row.seq,
-        row.order_id,
-        row.amount_cents,
-        row.workflow_uid,
-        row.arrival,
-        at_clock(&row.clock)
-    );
-    let observation = Observation::LedgerEffect {
-        amount_cents: row.amount_cents,
-        row: row.seq,
-    };
-    ledger_fact(
-        arrival,
-        observation,
-        line,
-        &row.workflow_uid,
-        &row.order_id,
-        "eventlab ledger show",
-    )
-}
-
-/// Ledger time, where the row has one.
-fn at_clock(clock: &str) -> String {
-    if clock.is_empty() {
-        String::new()
-    } else {
-        format!(", ledger time {clock}")
-    }
-}
-
-/// An entry at the destination.
-#[must_use]
-pub fn destination_record(arrival: &Arrival, row: &RecordRow, namespace: &str) -> Fact {
-    let line = format!(
-        "destination record {}: {}, {} cents, workflow {}, arrival {}",
-        row.reference, row.source_id, row.amount_cents, row.workflow_uid, row.arrival
-    );
-    let observation = Observation::DestinationRecord {
-        reference: row.reference.clone(),
-        amount_cents: row.amount_cents,
-    };
-    let command = format!(
-        "kubectl -n {namespace} port-forward service/crm 8080 & curl -s http://127.0.0.1:8080/admin/entries"
-    );
-    let fact = arrival.fact(Layer::Effect, observation, "destination", line, command);
-    Fact {
-        execution: Some(row.workflow_uid.clone()),
-        business_key: Some(row.order_id.clone()),
-        ..fact
-    }
-}
-
-/// A change of a claim.
-#[must_use]
-pub fn claim_changed(place: &Place, row: &TransitionRow) -> Fact {
-    let reference = if row.reference.is_empty() {
-        String::new()
-    } else {
-        format!(", reference {}", row.reference)
-    };
-    let line = format!(
-        "claim {} {}: {}{reference}, workflow {}: {}{}",
-        row.order_id,
-        row.action,
-        row.state,
-        row.workflow_uid,
-        row.detail,
-        at_clock(&row.clock)
-    );
-    let observation = Observation::ClaimChanged {
-        action: row.action.clone(),
-        state: row.state.clone(),
-        reference: row.reference.clone(),
-    };
-    let fact = plain(
-        place,
-        Layer::Effect,
-        observation,
-        "ledger",
-        line,
-        "eventlab ledger claims".to_owned(),
-    );
-    Fact {
-        execution: Some(row.workflow_uid.clone()),
-        business_key: Some(row.order_id.clone()),
-        ..fact
-    }
-}
-
-/// What stands about an order, in ledger and destination.
-#[must_use]
-pub fn order_state(place: &Place, order: &OrderExpectation, books: &Books) -> Fact {
-    let (id, action) = (&order.order, &order.action);
-    let attempts = books.attempts_of(id, action);
-    let effects = books.effects_of(id, action);
-    let records = books.records_of(id, action);
-    let claim = books.claim(id, action).map(str::to_owned);
-    let at_destination = records.map_or(String::new(), |count| {
-        format!(", {count} at the destination")
-    });
-    let line = format!(
-        "order {id} {action}: {}, {} in the ledger{at_destination}, claim {}",
-        counted(attempts, "attempt"),
-        counted(effects, "effect"),
-        claim.as_deref().unwrap_or("none")
-    );
-    let observation = Observation::OrderState {
-        order: id.clone(),
-        action: action.clone(),
-        attempts,
-        effects,
-        records,
-        claim,
-    };
-    let command = "eventlab ledger show".to_owned();
-    let fact = plain(place, Layer::Effect, observation, "ledger", line, command);
-    Fact {
-        business_key: Some(id.clone()),
-        ..fact
-    }
-}
-
-/// The rows were read whole after the Workflow ended, and none names it.
-#[must_use]
-pub fn no_effect(arrival: &Arrival, uid: &str, last_attempt: u64) -> Fact {
-    let line = format!("no row up to attempt {last_attempt} names workflow {uid}");
-    let fact = arrival.fact(
-        Layer::Effect,
-        Observation::NoEffect,
-        "ledger",
-        line,
-        "eventlab ledger attempts".to_owned(),
-    );
-    Fact {
-        execution: Some(uid.to_owned()),
-        ..fact
-    }
-}
-
-fn ledger_fact(
-    arrival: &Arrival,
-    observation: Observation,
-    line: String,
-    uid: &str,
-    key: &str,
-    command: &str,
-) -> Fact {
-    let fact = arrival.fact(
-        Layer::Effect,
-        observation,
-        "ledger",
-        line,
-        command.to_owned(),
-    );
-    Fact {
-        execution: Some(uid.to_owned()),
-        business_key: Some(key.to_owned()),
-        ..fact
-    }
-}
-
 /// The answer to an access review.
 #[must_use]
 pub fn access(place: &Place, right: &Right, review: &AccessReview, namespace: &str) -> Fact {
@@ -616,25 +342,4 @@ pub fn is_expected(info: &ConsumerInfo, subscriptions: &[Subscription]) -> bool 
     subscriptions
         .iter()
         .any(|one| one.durable == info.durable && one.subject == info.filter_subject)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_pod_that_waits_for_its_image_is_told_and_one_that_starts_is_not() {
-        let workflow = |phase: &str, message: &str| json!({"status": {"nodes": {"a": {"phase": phase, "message": message}}}});
-        let pull = "ImagePullBackOff: Back-off pulling image \"x\"";
-        assert_eq!(stuck(&workflow("Pending", pull)).as_deref(), Some(pull));
-        for (phase, message) in [
-            ("Pending", "PodInitializing"),
-            ("Succeeded", pull),
-            ("Pending", ""),
-        ] {
-            assert_eq!(stuck(&workflow(phase, message)), None, "{phase} {message}");
-        }
-        assert_eq!(stuck(&json!({})), None);
-    }
 }

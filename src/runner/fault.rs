@@ -171,7 +171,7 @@ pub fn about_effect(effect: &Effect) -> String {
         Effect::Collect { lab, stage, .. } => format!("{lab} {stage} collect"),
         Effect::Review { lab, stage, .. } => format!("{lab} {stage} review"),
         Effect::Journal(entry) => about_entry(entry),
-        Effect::Snapshot { lab, stage } => format!("{lab} {stage} snapshot"),
+        Effect::Snapshot { lab, stage, .. } => format!("{lab} {stage} snapshot"),
         Effect::Rewind { lab, stage } => format!("{lab} {stage} rewind"),
         Effect::Reset { lab } => format!("{lab} reset"),
         Effect::OpenWorkingCopy { manifest } => format!("open {manifest}"),

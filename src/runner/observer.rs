@@ -101,8 +101,9 @@ impl Observer {
         let (commands, receiver) = mpsc::unbounded_channel();
         let logs = InstanceLogs::default();
         let mut task = Task::new(cluster, Arc::clone(&record), Arc::clone(&logs));
-        task.cut_off
+        task.left
             .extend(sent.iter().map(|(trace, _)| trace.clone()));
+        task.cut_off.clone_from(&task.left);
         task.sent.extend(sent);
         task.remember(known);
         tokio::spawn(task.run(receiver));
@@ -192,6 +193,8 @@ struct Task {
     sent: BTreeMap<String, Place>,
     /// Traces that an earlier process sent, or was about to send.
     cut_off: BTreeSet<String>,
+    /// All of them, looked up or not.
+    left: BTreeSet<String>,
     arrivals: BTreeMap<String, Option<Arrival>>,
     /// Messages with a trace that was not one of this session when they were read: their sequences.
     unplaced: BTreeMap<String, u64>,
@@ -229,6 +232,7 @@ impl Task {
             focus: None,
             sent: BTreeMap::new(),
             cut_off: BTreeSet::new(),
+            left: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             unplaced: BTreeMap::new(),
             waiting_lines: Vec::new(),

@@ -2,29 +2,27 @@
 //!
 //! Its intent is on disk before an effect gets here. A cancelled effect answers nothing any more.
 
+mod manifests;
+mod opening;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::applying::{self, rename_dependencies};
 use super::expected::subscriptions;
 use super::facts::{self, Place};
 use super::observer::{Focus, Observer};
-use super::{fault, gate, looking, sending};
-use crate::cluster::{
-    self, AccessQuestion, ApplyError, Cluster, Fingerprint, LookError, Manifest, RewindError,
-    SendError,
-};
+use super::{fault, looking, sending};
+use crate::cluster::{AccessQuestion, Cluster, LookError, RewindError, SendError};
 use crate::evidence::{Expectation, Fact, OrderExpectation, Right};
 use crate::kinds;
-use crate::lab::{Catalog, GateMode, Probe};
+use crate::lab::{Catalog, Probe};
+use crate::session::NO_SNAPSHOT;
 use crate::session::files::WorkingCopies;
-use crate::session::message::{GateReport, SendOutcome, StepError};
+use crate::session::message::{SendOutcome, StepError};
 use crate::session::{Effect, Message};
-use crate::session::{NO_SNAPSHOT, uses_working_copy};
 
 /// How long a session waits before it says "could not see".
 #[derive(Clone, Copy, Debug)]
@@ -223,8 +221,16 @@ impl Worker {
                 let result = self.review(&place, &rights, &orders).await;
                 self.answer(&asked, Message::Reviewed { result });
             }
-            Effect::Snapshot { lab, stage } => {
-                if let Err(error) = self.cluster.snapshot(&format!("{lab}-{stage}")).await {
+            Effect::Snapshot {
+                lab,
+                stage,
+                unless_there,
+            } => {
+                let name = format!("{lab}-{stage}");
+                if unless_there && self.cluster.has_snapshot(&name) {
+                    return;
+                }
+                if let Err(error) = self.cluster.snapshot(&name).await {
                     tracing::warn!(%error, lab, stage, "no snapshot of this stage");
                 }
             }
@@ -253,120 +259,6 @@ impl Worker {
         }
     }
 
-    /// Answers how what it applied differs from the lab's own files, as a diff; `None` where it does not. What it has changed
-    /// is in `fingerprints`, however it ended.
-    async fn apply(
-        &self,
-        lab: &str,
-        stage: &str,
-        attempt: u32,
-        files: &[String],
-        fingerprints: &mut Vec<String>,
-    ) -> Result<Option<String>, StepError> {
-        let mut manifests = Vec::new();
-        let mut texts = Vec::new();
-        for file in files {
-            let text = self.text(lab, stage, file)?;
-            let read = Manifest::read(file, &text).map_err(|error| refused(error.to_string()))?;
-            self.check_edit(file, &text, &read)?;
-            manifests.extend(read);
-            texts.push((file, text));
-        }
-        if self.is_afresh(lab, stage) {
-            self.delete_sensor().await?;
-            let sensor = kinds::sensor();
-            let gone = Fingerprint::gone(&sensor.api_version, &sensor.kind, looking::SENSOR);
-            fingerprints.push(gone.to_string());
-        }
-        let suffix = self.cluster.attempt_suffix(lab, attempt);
-        for manifest in &mut manifests {
-            // Before anybody can write a word of it.
-            let secrets = cluster::texts_in(manifest);
-            if !secrets.is_empty() {
-                texts.retain(|(file, _)| **file != manifest.file);
-            }
-            self.observer.hide(secrets);
-            rename_dependencies(manifest, &suffix);
-            fault::point("between objects", || format!("{lab} {}", manifest.title()));
-            let applied = self
-                .cluster
-                .apply(manifest)
-                .await
-                .map_err(|error| not_applied(&manifest.file, &error))?;
-            tracing::info!(object = manifest.title(), change = ?applied.change, "applied");
-            fingerprints.push(applied.fingerprint.to_string());
-        }
-        match self.cluster.server_fingerprint().await {
-            Ok(server) => fingerprints.push(server.to_string()),
-            Err(error) => tracing::warn!(%error, "the cluster's version is not kept"),
-        }
-        for file in files {
-            let own: Vec<&Manifest> = manifests.iter().filter(|one| one.file == *file).collect();
-            let gone = self.cluster.withdraw_grants(file, &own).await;
-            let gone = gone.map_err(environment)?;
-            fingerprints.extend(gone.iter().map(ToString::to_string));
-        }
-        // Without the files that hold a Secret.
-        let mut change = String::new();
-        for (file, text) in texts {
-            if let Err(error) = self.copies.note_applied(file, &text) {
-                tracing::warn!(%error, "noting what was applied");
-            }
-            let original = self.catalog.manifest(file).unwrap_or_default();
-            change.push_str(&applying::change(file, original, &text));
-        }
-        self.focus(lab, stage, attempt).await;
-        Ok((!change.is_empty()).then_some(change))
-    }
-
-    /// An edit holds what it is an edit of; else the cluster would be judged as somebody else left it.
-    fn check_edit(&self, file: &str, text: &str, edited: &[Manifest]) -> Result<(), StepError> {
-        let original = self.catalog.manifest(file).unwrap_or_default();
-        if original == text {
-            return Ok(());
-        }
-        let original = Manifest::read(file, original).unwrap_or_default();
-        match applying::misfit(file, &original, edited) {
-            Some(misfit) => Err(refused(misfit)),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether the stage wants a Sensor of which nothing was there before.
-    fn is_afresh(&self, lab: &str, stage: &str) -> bool {
-        let lab = self.catalog.lab(lab);
-        lab.is_ok_and(|lab| {
-            let mut stages = lab.stages.iter();
-            stages.any(|one| one.name == stage && one.afresh)
-        })
-    }
-
-    /// The working copy from the stage on that edits it, else the lab's own text.
-    pub(super) fn text(&self, lab: &str, stage: &str, file: &str) -> Result<String, StepError> {
-        let edited = self
-            .catalog
-            .lab(lab)
-            .is_ok_and(|lab| uses_working_copy(lab, stage, file));
-        if !edited {
-            let original = self.catalog.manifest(file).map(str::to_owned);
-            return original.map_err(environment);
-        }
-        match self.copies.read(file) {
-            Ok(Some(text)) => Ok(text),
-            Ok(None) => {
-                let original = self.catalog.manifest(file).map(str::to_owned);
-                original.map_err(environment)
-            }
-            Err(error) => Err(environment(error)),
-        }
-    }
-
-    fn open_copy(&self, file: &str) -> Result<(), StepError> {
-        let original = self.catalog.manifest(file).map_err(environment)?;
-        self.copies.open(file, original).map_err(environment)?;
-        Ok(())
-    }
-
     /// Tells the observer where the session stands, and which consumers the live Sensor must have.
     async fn focus(&self, lab: &str, stage: &str, attempt: u32) {
         let sensor = looking::get(&self.cluster, &kinds::sensor(), looking::SENSOR)
@@ -383,55 +275,6 @@ impl Worker {
             place,
             subscriptions: sensor.as_ref().map(subscriptions).unwrap_or_default(),
         });
-    }
-
-    async fn open_gate(&self, asked: &Asked, mode: GateMode, place: &Place) {
-        let started = tokio::time::Instant::now();
-        let mut last = GateReport::default();
-        let mut stuck = Stuck::default();
-        loop {
-            let (mut report, hopeless) = self.gate_report(mode).await;
-            gate::carry_since(&mut report, &last, Timestamp::now());
-            let stayed = stuck.stayed(hopeless, self.patience.stuck);
-            let late = self
-                .gate_patience()
-                .is_some_and(|limit| started.elapsed() > limit);
-            if !report.open && report.failed.is_none() {
-                report.failed = stayed.or_else(|| late.then(|| gate_timeout(&report)));
-            }
-            let ended = report.open || report.failed.is_some();
-            if report.failed.is_some() {
-                let failing = report.conditions.iter().filter(|one| !one.holds);
-                let seen = failing.map(|one| facts::gate(place, one)).collect();
-                self.observer.note(seen).await;
-            }
-            if report != last {
-                self.answer(asked, Message::Gate(report.clone()));
-                last = report;
-            }
-            if ended {
-                return;
-            }
-            tokio::time::sleep(self.cluster.look_interval()).await;
-        }
-    }
-
-    /// Where images are pulled and nodes are busy, a pod may take minutes; what keeps it from starting ends the wait before.
-    fn gate_patience(&self) -> Option<Duration> {
-        let times = if self.cluster.is_shared() { 5 } else { 1 };
-        self.patience.gate.map(|limit| limit * times)
-    }
-
-    /// The gate as it stands, and what of it will not change by itself.
-    async fn gate_report(&self, mode: GateMode) -> (GateReport, Option<StepError>) {
-        let (mut report, stuck) = match looking::look(&self.cluster, &self.observer, mode).await {
-            Ok(input) => (gate::evaluate(&input), gate::stuck(&input)),
-            Err(error) => (gate::could_not_look(&error.to_string()), None),
-        };
-        for one in &mut report.conditions {
-            one.command = self.cluster.shown(&one.command);
-        }
-        (report, stuck)
     }
 
     async fn send(&self, place: Place, trace: &str, probe: &Probe) -> SendOutcome {
@@ -572,27 +415,6 @@ impl Worker {
     }
 }
 
-/// Since when the same thing keeps the gate shut that will not change by itself.
-#[derive(Default)]
-struct Stuck(Option<(StepError, tokio::time::Instant)>);
-
-impl Stuck {
-    /// The error, once it was there at every look for so long.
-    fn stayed(&mut self, hopeless: Option<StepError>, patience: Duration) -> Option<StepError> {
-        let Some(error) = hopeless else {
-            self.0 = None;
-            return None;
-        };
-        let now = tokio::time::Instant::now();
-        let since = match &self.0 {
-            Some((before, since)) if before.reason == error.reason => *since,
-            _ => now,
-        };
-        self.0 = Some((error.clone(), since));
-        (now.duration_since(since) >= patience).then_some(error)
-    }
-}
-
 /// Half a copy, or a cluster half put back, is no state to leave anything in.
 fn keeps_going(effect: &Effect) -> bool {
     matches!(
@@ -607,41 +429,6 @@ fn question(right: &Right) -> AccessQuestion<'_> {
         verb: &right.verb,
         group: &right.group,
         resource: &right.resource,
-    }
-}
-
-fn gate_timeout(report: &GateReport) -> StepError {
-    let waiting: Vec<_> = report
-        .conditions
-        .iter()
-        .filter(|condition| !condition.holds)
-        .map(|condition| format!("{}: {}", condition.name, condition.detail))
-        .collect();
-    StepError {
-        reason: "gate-timeout".to_owned(),
-        text: format!(
-            "the gate did not open in time; still waiting for {}",
-            waiting.join("; ")
-        ),
-        environment: true,
-    }
-}
-
-/// A failure of what was applied, unless it says nothing of it.
-fn not_applied(file: &str, error: &ApplyError) -> StepError {
-    let text = format!("{file}: {error}");
-    if error.is_of_the_manifest() {
-        refused(text)
-    } else {
-        environment(text)
-    }
-}
-
-fn refused(text: String) -> StepError {
-    StepError {
-        reason: "apply-refused".to_owned(),
-        text,
-        environment: false,
     }
 }
 

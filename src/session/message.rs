@@ -228,6 +228,8 @@ pub enum Effect {
     Snapshot {
         lab: String,
         stage: usize,
+        /// An earlier process may have made it, or may have ended before.
+        unless_there: bool,
     },
     Rewind {
         lab: String,

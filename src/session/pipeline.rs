@@ -88,10 +88,42 @@ impl State {
         let lab = self.here_mut();
         if !lab.snapshots.contains_key(&name) {
             lab.snapshots.insert(name, lab.fingerprints.clone());
-            out.push(Effect::Snapshot {
-                lab: self.lab_name(),
-                stage: self.stage,
-            });
+            self.push_snapshot(self.stage, false, out);
+        }
+    }
+
+    fn push_snapshot(&self, stage: usize, unless_there: bool, out: &mut Vec<Effect>) {
+        out.push(Effect::Snapshot {
+            lab: self.lab_name(),
+            stage,
+            unless_there,
+        });
+    }
+
+    /// Stages just before this one that change nothing begin with what this one begins with: an earlier process may have
+    /// ended before it made their snapshots.
+    pub(super) fn make_up_for_earlier(&self, out: &mut Vec<Effect>) {
+        let (Some(lab), Some(kept)) = (self.current_lab(), self.here()) else {
+            return;
+        };
+        if self.run().is_some_and(|run| !run.sends.is_empty()) {
+            return;
+        }
+        let before = lab.stages.iter().enumerate().take(self.stage).rev();
+        for (index, stage) in before.take_while(|(_, stage)| !has_work(stage)) {
+            if kept.snapshots.contains_key(&stage.name) {
+                self.push_snapshot(index, true, out);
+            }
+        }
+    }
+
+    /// What was cut off may have been cut off before its snapshot was made; once something was sent, it was not.
+    fn make_up_for_snapshot(&self, out: &mut Vec<Effect>) {
+        let begun = self
+            .here()
+            .is_some_and(|lab| lab.snapshots.contains_key(&self.stage_name()));
+        if begun && self.run().is_none_or(|run| run.sends.is_empty()) {
+            self.push_snapshot(self.stage, true, out);
         }
     }
 
@@ -328,8 +360,14 @@ impl State {
                 self.reapply(held, context, out);
             }
             // Nobody knows whether the action before a probe was done: the stage starts over, with new orders.
-            Step::Applying | Step::Preparing(..) => self.begin(context, out),
-            _ => self.resume_sending(context, out),
+            Step::Applying | Step::Preparing(..) => {
+                self.make_up_for_snapshot(out);
+                self.begin(context, out);
+            }
+            _ => {
+                self.make_up_for_snapshot(out);
+                self.resume_sending(context, out);
+            }
         }
     }
 

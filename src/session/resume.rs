@@ -268,6 +268,7 @@ impl State {
     /// The working copy is opened, and what may have been sent is looked up.
     fn first_effects(&mut self) -> Vec<Effect> {
         let mut out = Vec::new();
+        self.make_up_for_earlier(&mut out);
         if let Some(fix) = self.current_stage().and_then(|stage| stage.fix.as_ref()) {
             out.push(Effect::OpenWorkingCopy {
                 manifest: fix.manifest.clone(),

@@ -188,10 +188,18 @@ fn goes_on(state: &Path, point: u64, killed: &Output, resume: impl FnOnce() -> O
 
 /// The names that the program's source gives its points.
 fn names() -> BTreeSet<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/runner");
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/runner")];
     let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir(root).unwrap().flatten() {
-        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(folder).unwrap().flatten();
+        let (inner, files): (Vec<_>, Vec<_>) = entries
+            .map(|entry| entry.path())
+            .partition(|path| path.is_dir());
+        folders.extend(inner);
+        let texts = files
+            .iter()
+            .map(|file| std::fs::read_to_string(file).unwrap_or_default());
+        let text: String = texts.collect();
         for call in text.split("fault::point(\"").skip(1) {
             found.insert(call.split('"').next().unwrap().to_owned());
         }

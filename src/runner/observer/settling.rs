@@ -38,8 +38,12 @@ enum Standing {
     Decided,
     /// Every fate is known; what names the pod that judged may still come.
     Known,
-    /// Nothing more can come of some request, although its fate is not known.
+    /// Nothing more can come of some request, although its fate is not known, and every other has its fate.
     Stuck,
+    /// As before, and others are still open: whatever becomes of them, the stage cannot be proven.
+    Lost,
+    /// Open are only requests of an earlier process, with which whoever worked on them has ended.
+    LeftBehind,
     Open,
 }
 
@@ -80,7 +84,7 @@ impl Collecting {
         }
     }
 
-    fn standing(&self, facts: &[Fact]) -> Standing {
+    fn standing(&self, facts: &[Fact], left: &BTreeSet<String>) -> Standing {
         let scope = Scope {
             lab: &self.lab,
             attempt: self.attempt,
@@ -95,18 +99,24 @@ impl Collecting {
                 false => Standing::Known,
             };
         }
-        match own.iter().all(|row| known(row) || never_stored(row, facts)) {
-            true => Standing::Stuck,
-            false => Standing::Open,
+        let never_stored = |row: &Row| never_stored(row, facts);
+        let lost = own.iter().any(never_stored);
+        let mut open = own.iter().filter(|row| !known(row) && !never_stored(row));
+        let was_left = |row: &Row| row.trace.as_ref().is_some_and(|trace| left.contains(trace));
+        match (lost, open.clone().next().is_some()) {
+            (false, _) if open.all(was_left) => Standing::LeftBehind,
+            (false, _) => Standing::Open,
+            (true, false) => Standing::Stuck,
+            (true, true) => Standing::Lost,
         }
     }
 
-    /// Whether nothing new has come for longer than who waits is patient.
+    /// Whether nothing new has come for longer than this.
     /// Where the cluster cannot be `seen`, what was under way when it last was says nothing of now.
-    fn is_over(&self, facts: &[Fact], seen: bool, now: Instant) -> bool {
+    fn is_over(&self, facts: &[Fact], seen: bool, wait: Duration, now: Instant) -> bool {
         let quiet = now.duration_since(self.heard);
         let at_it = || seen && self.is_at_it(facts);
-        quiet >= self.wait && (quiet >= self.wait * AT_IT || !at_it())
+        quiet >= wait && (quiet >= self.wait * AT_IT || !at_it())
     }
 
     /// Whether some request is certainly under way: its run has not ended, or its message lies before a consumer that was
@@ -123,8 +133,14 @@ impl Collecting {
     }
 
     /// Whether the waiting is over, and how.
-    fn verdict(&mut self, facts: &[Fact], seen: bool, now: Instant) -> Option<bool> {
-        let standing = self.standing(facts);
+    fn verdict(
+        &mut self,
+        facts: &[Fact],
+        left: &BTreeSet<String>,
+        seen: bool,
+        now: Instant,
+    ) -> Option<bool> {
+        let standing = self.standing(facts, left);
         if standing == Standing::Known {
             let since = *self.known_since.get_or_insert(now);
             if now.duration_since(since) < LATE_LINES && now < self.heard + self.wait {
@@ -133,8 +149,14 @@ impl Collecting {
             return Some(true);
         }
         self.known_since = None;
+        let quiet = now.duration_since(self.heard);
         match standing {
-            Standing::Open => self.is_over(facts, seen, now).then_some(false),
+            Standing::Open => self.is_over(facts, seen, self.wait, now).then_some(false),
+            Standing::LeftBehind => {
+                let wait = LATE_LINES.min(self.wait);
+                self.is_over(facts, seen, wait, now).then_some(false)
+            }
+            Standing::Lost => (quiet >= LATE_LINES.min(self.wait)).then_some(false),
             _ => Some(true),
         }
     }
@@ -145,10 +167,16 @@ impl Task {
     pub(super) fn answer_settled(&mut self) {
         let now = Instant::now();
         let seen = self.bus_read || self.cluster.by_log_alone().is_some();
-        let facts = &self.facts;
+        let (facts, none) = (&self.facts, BTreeSet::new());
+        // On somebody else's cluster they are still worked on.
+        let left = if self.cluster.is_shared() {
+            &none
+        } else {
+            &self.left
+        };
         let mut waiting = Vec::new();
         for mut collecting in self.collecting.drain(..) {
-            match collecting.verdict(facts, seen, now) {
+            match collecting.verdict(facts, left, seen, now) {
                 Some(settled) => {
                     // Nobody may be waiting any more, after a cancel.
                     let _ = collecting.done.send(settled);
@@ -246,7 +274,66 @@ mod tests {
             control: false,
         };
         let collecting = Collecting::new(vec![expected], "lab", 1, WAIT, done);
-        collecting.is_over(facts, seen, collecting.heard + quiet)
+        collecting.is_over(facts, seen, WAIT, collecting.heard + quiet)
+    }
+
+    /// A request that was cut off before the bus had it, beside one whose run waits for a partner.
+    #[test]
+    fn beside_a_request_that_never_came_the_others_are_waited_for_a_little() {
+        let of = |trace: &str, fact: Fact| Fact {
+            trace: Some(trace.to_owned()),
+            ..fact
+        };
+        let lost = Observation::NotStored { last_sequence: 4 };
+        let lost = of("lost", testing::fact(Layer::Bus, lost));
+        let running = of("t", run("a", "Running"));
+        let expected = |probe: &str, trace: &str| Expectation {
+            probe: probe.to_owned(),
+            trace: Some(trace.to_owned()),
+            fate: crate::evidence::Fate::Applied,
+            control: false,
+        };
+        let both = vec![expected("p", "t"), expected("q", "lost")];
+        let (lab, attempt) = (running.lab.clone(), running.attempt);
+        for (facts, alone) in [(vec![running.clone(), lost], true), (vec![running], false)] {
+            let (done, _settled) = oneshot::channel();
+            let mut collecting = Collecting::new(both.clone(), &lab, attempt, WAIT, done);
+            let at = |after: Duration| collecting.heard + after;
+            let (soon, later) = (at(LATE_LINES / 2), at(LATE_LINES));
+            let none = BTreeSet::new();
+            let told = collecting.verdict(&facts, &none, true, soon);
+            assert_eq!(told, None, "{facts:?}");
+            let told = collecting.verdict(&facts, &none, true, later);
+            assert_eq!(told, alone.then_some(false), "{facts:?}");
+        }
+    }
+
+    /// A message that a Sensor had acknowledged when it was killed, and one that it had not.
+    #[test]
+    fn what_a_process_that_is_gone_worked_on_is_waited_for_a_little() {
+        let left = BTreeSet::from(["t".to_owned()]);
+        let (acknowledged, held) = (testing::consumer(3, 4), testing::consumer(3, 3));
+        let taken = vec![stored(4, &acknowledged), acknowledged];
+        let again = vec![stored(4, &held), held];
+        let own = BTreeSet::new();
+        for (facts, left, ends) in [
+            (&taken, &left, true),
+            (&taken, &own, false),
+            (&again, &left, false),
+        ] {
+            let (done, _settled) = oneshot::channel();
+            let expected = Expectation {
+                probe: "p".to_owned(),
+                trace: Some("t".to_owned()),
+                fate: crate::evidence::Fate::Applied,
+                control: false,
+            };
+            let (lab, attempt) = (facts[0].lab.clone(), facts[0].attempt);
+            let mut collecting = Collecting::new(vec![expected], &lab, attempt, WAIT, done);
+            let later = collecting.heard + LATE_LINES;
+            let told = collecting.verdict(facts, left, true, later);
+            assert_eq!(told, ends.then_some(false), "{facts:?}");
+        }
     }
 
     #[test]
