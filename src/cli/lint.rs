@@ -101,7 +101,11 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
         mend(args, &mut inputs, &options, now)?;
         if inputs.iter().any(|input| input.name == "-") {
             // The mended text is the data then.
-            return Ok(ended(&lint(&inputs, &previous, &options, now)));
+            for one in &unread {
+                note!("{}: not read: {}", one.file, one.why);
+            }
+            let ended = ended(&lint(&inputs, &previous, &options, now));
+            return Ok(if unread.is_empty() { ended } else { Exit::Usage });
         }
     }
     let mut report = lint(&inputs, &previous, &options, now);

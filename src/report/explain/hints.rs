@@ -93,7 +93,9 @@ fn other(condition: &ConditionReport, reason: Reason) -> Option<String> {
             "correct the expression {}; text stands in single quotes, and both sides of a comparison need one type",
             deciding_value(condition)
         ),
-        Reason::TooComplex => format!("{path}: use a simpler path"),
+        Reason::TooComplex => format!(
+            "{path}: eventlab stops here where upstream may go on; make the path, pattern, template or expression smaller"
+        ),
         _ => return None,
     };
     Some(text)

@@ -28,6 +28,8 @@ const MAX_SOURCE: usize = 256 << 10;
 const MAX_IDLE: usize = 4;
 /// Event data of more bytes is converted under a memory limit.
 const LARGE_EVENT: usize = 256 << 10;
+/// The engine's parser stops at 200 levels (`LUAI_MAXCCALLS`, lparser.c of Lua 5.1), upstream's does not.
+const TOO_DEEP: &str = "chunk has too many syntax levels";
 /// Stack for scripts that may use coroutines: each of them recurses in C by itself.
 const COROUTINE_STACK: usize = 64 << 20;
 
@@ -87,7 +89,15 @@ impl From<mlua::Error> for ScriptError {
             cause = inner;
         }
         match cause {
-            mlua::Error::SyntaxError { .. } => Self::Syntax(message_of(cause)),
+            mlua::Error::SyntaxError { .. } => {
+                let text = message_of(cause);
+                // What the engine says of a script ends in a quotation; only its own limit does not.
+                if text.ends_with(TOO_DEEP) {
+                    Self::TooLarge(text)
+                } else {
+                    Self::Syntax(text)
+                }
+            }
             mlua::Error::MemoryError(_) => Self::Memory,
             cause => Self::Runtime(message_of(cause)),
         }
@@ -152,7 +162,8 @@ impl Script {
     /// Compiles a script.
     ///
     /// # Errors
-    /// [`ScriptError::Syntax`] with Lua's message, [`ScriptError::Outside`] for a few ways to jump.
+    /// [`ScriptError::Syntax`] with Lua's message, [`ScriptError::TooLarge`] past the limits of this program,
+    /// [`ScriptError::Outside`] for a few ways to jump.
     pub fn compile(source: &str) -> Result<Self, ScriptError> {
         if source.len() > MAX_SOURCE {
             let text = format!("script is longer than {MAX_SOURCE} bytes; shorten it");

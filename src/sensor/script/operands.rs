@@ -127,6 +127,10 @@ impl<'s> Reader<'_, 's> {
         }
         let (mut from, mut to) = (at + 3, at + 3);
         while let Some(token) = self.token(to) {
+            if ends_expression(token) {
+                // No `do` can follow: this is no Lua, and to look for one would cost the whole rest.
+                return;
+            }
             let last = token == Token::Name("do");
             if last || token == Token::Symbol(b',') {
                 let is_number = to == from + 1 && self.token(from) == Some(Token::Number);
@@ -214,6 +218,12 @@ fn opens_expression(token: Token<'_>) -> bool {
         ),
         _ => false,
     }
+}
+
+/// Whether no expression of a `for` goes on here; a function's body has been jumped over.
+fn ends_expression(token: Token<'_>) -> bool {
+    let goes_on = ["do", "and", "or", "not", "nil", "true", "false", "function"];
+    matches!(token, Token::Name(word) if is_keyword(word) && !goes_on.contains(&word))
 }
 
 fn is_keyword(name: &str) -> bool {

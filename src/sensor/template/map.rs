@@ -37,6 +37,16 @@ impl Map {
         self.now.borrow().clone()
     }
 
+    /// How many members the next change copies first: all of them while somebody looks through what they were.
+    pub fn copied_by_change(&self) -> usize {
+        let now = self.now.borrow();
+        if Rc::strong_count(&now) > 1 {
+            now.members.len()
+        } else {
+            0
+        }
+    }
+
     /// Puts a member in, under every name that this object has.
     pub fn insert(&self, key: &str, value: Value) {
         self.change(|held| {

@@ -28,6 +28,7 @@ pub(super) const TABLE: &[Function] = &[
         let Some(object) = a.object(0)? else {
             return new_map(BTreeMap::new());
         };
+        context.steps.take(object.copied_by_change())?;
         context.changed = true;
         object.remove(key);
         Ok(a.any(0).clone())
@@ -71,7 +72,9 @@ fn insert(context: &mut Context, object: &Map, key: &str, value: &Value) -> Resu
     let weight = value
         .measure(Some(object))
         .map_err(|error| error.to_string())?;
-    context.steps.take(weight)?;
+    context
+        .steps
+        .take(weight.saturating_add(object.copied_by_change()))?;
     context.changed = true;
     object.insert(key, value.clone());
     if object.now().weight > super::super::value::MAX_WEIGHT {

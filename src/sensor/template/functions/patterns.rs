@@ -1,8 +1,7 @@
 //! Regular expressions. A pattern that does not compile panics in most of Go's, which templates report as an error.
 
 use super::{Answer, Arguments, Context, Function, new_text, new_texts};
-use crate::sensor::limits;
-use crate::sensor::regex::{Regex, Submatches};
+use crate::sensor::regex::{Regex, RegexError, Submatches};
 use crate::sensor::template::limits::{MAX_TEXT, TooLarge};
 use crate::sensor::template::value::{Parts, Value};
 
@@ -12,8 +11,8 @@ const COMPILE_STEPS: usize = 50_000;
 pub(super) const TABLE: &[Function] = &[
     Function("regexMatch", 2, Some(2), |context, a| {
         // Alone among its kind it takes a pattern that does not compile for one that does not match.
-        let regex = match compile(context, a.text(0)?) {
-            Err(error) if limits::is_own(&error) => return Err(error),
+        let regex = match compiled(context, a.text(0)?)? {
+            Err(error) if error.is_own() => return Err(error.to_string()),
             regex => regex.ok(),
         };
         let text = a.text(1)?.as_bytes();
@@ -53,19 +52,25 @@ pub(super) const TABLE: &[Function] = &[
 ];
 
 fn compile(context: &mut Context, pattern: &str) -> Result<Regex, String> {
+    compiled(context, pattern)?.map_err(|error| error.to_string())
+}
+
+fn compiled(context: &mut Context, pattern: &str) -> Result<Result<Regex, RegexError>, String> {
     if let Some(regex) = context.patterns.get(pattern) {
-        return Ok(regex.clone());
+        return Ok(Ok(regex.clone()));
     }
     context.steps.take(COMPILE_STEPS)?;
-    let regex = Regex::new(pattern).map_err(|error| error.to_string())?;
-    context.patterns.insert(pattern.to_string(), regex.clone());
+    let regex = Regex::new(pattern);
+    if let Ok(regex) = &regex {
+        context.patterns.insert(pattern.to_string(), regex.clone());
+    }
     Ok(regex)
 }
 
 fn submatches(regex: &Regex, text: &str, limit: usize) -> Result<Vec<Submatches>, String> {
     let found = regex.find_submatches(text.as_bytes(), limit);
     // It compiled without its groups: only a limit of this program can refuse it now.
-    found.map_err(|error| format!("eventlab: {error}"))
+    found.map_err(|error| error.to_string())
 }
 
 /// How many matches a count asks for; negative asks for all.

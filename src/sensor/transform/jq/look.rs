@@ -206,6 +206,12 @@ impl<'s> Look<'s> {
             BinaryOp::Math(Math::Mul) | BinaryOp::UpdateMath(Math::Mul) => {
                 self.factor(left, right)?;
             }
+            // gojq cuts fractions off before and jaq does not.
+            BinaryOp::UpdateMath(Math::Rem) => {
+                return Err(unsupported(
+                    "`%=` in a jq program is not supported; write `.a = (.a % n)` for `.a %= n`",
+                ));
+            }
             BinaryOp::Pipe(Some(pattern)) => destructuring(pattern)?,
             _ => {}
         }
