@@ -22,6 +22,8 @@ pub enum Judged {
     Rejected(Reason),
     /// The filter passes it, and its object cannot be built.
     NotBuilt,
+    /// The filter passes it, and nothing is submitted for it alone.
+    Waits,
 }
 
 /// A probe that was sent, and what the Sensor made of it.
@@ -46,6 +48,8 @@ pub enum Now {
     },
     /// The filter passes it, and the object cannot be built.
     NotSubmitted(String),
+    /// The filter passes it, and the triggers' conditions ask for something else.
+    Waits,
     NotReached(String),
 }
 
@@ -56,6 +60,7 @@ impl Now {
             Now::Passes => Some(Judged::Passed),
             Now::Rejected { reason, .. } => Some(Judged::Rejected(*reason)),
             Now::NotSubmitted(_) => Some(Judged::NotBuilt),
+            Now::Waits => Some(Judged::Waits),
             Now::NotReached(_) => None,
         }
     }
@@ -85,13 +90,19 @@ impl Replayed {
         };
         let before = match self.recorded.judged {
             Judged::Passed if text.is_empty() => "passed".to_owned(),
-            Judged::Passed | Judged::NotBuilt => because("passed the filter, not submitted"),
+            Judged::Passed | Judged::NotBuilt | Judged::Waits => {
+                because("passed the filter, not submitted")
+            }
             Judged::Rejected(_) => because("rejected"),
         };
         let now = match &self.now {
             Now::Passes => "passes".to_owned(),
             Now::Rejected { text, .. } => format!("rejected ({text})"),
             Now::NotSubmitted(why) => format!("passes the filter, and its object fails: {why}"),
+            Now::Waits => {
+                "passes the filter, and no trigger acts on it alone: see their conditions"
+                    .to_owned()
+            }
             Now::NotReached(why) => format!("does not reach the Sensor: {why}"),
         };
         let passed = self.recorded.judged == Judged::Passed;
@@ -251,6 +262,7 @@ fn unjudged(walk: &Walk) -> Option<String> {
 
 fn said(walk: &Walk) -> Now {
     match walk.stopped_at {
+        Some(Stop::Bus) => Now::NotReached("the EventSource's own filter drops it".to_owned()),
         Some(Stop::Intake) => {
             let answer = walk.intake.as_ref();
             Now::NotReached(
@@ -260,7 +272,8 @@ fn said(walk: &Walk) -> Now {
                 }),
             )
         }
-        Some(Stop::Filter) => {
+        Some(Stop::Conditions) => Now::Waits,
+        Some(Stop::Filter | Stop::Transform) => {
             let step = walk.dependencies.first();
             step.map_or_else(
                 || Now::Rejected {
@@ -270,7 +283,8 @@ fn said(walk: &Walk) -> Now {
                 rejection,
             )
         }
-        _ => match walk.triggers.iter().find(|step| step.act == Act::Fails) {
+        Some(Stop::Submit) | None => match walk.triggers.iter().find(|step| step.act == Act::Fails)
+        {
             Some(step) => Now::NotSubmitted(step.error.clone().unwrap_or_default()),
             None => Now::Passes,
         },
