@@ -105,7 +105,11 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
                 note!("{}: not read: {}", one.file, one.why);
             }
             let ended = ended(&lint(&inputs, &previous, &options, now));
-            return Ok(if unread.is_empty() { ended } else { Exit::Usage });
+            return Ok(if unread.is_empty() {
+                ended
+            } else {
+                Exit::Usage
+            });
         }
     }
     let mut report = lint(&inputs, &previous, &options, now);

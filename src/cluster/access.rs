@@ -60,7 +60,7 @@ impl Cluster {
     /// Deletes the lab's Roles and RoleBindings that an earlier version of a manifest made and this one does not.
     ///
     /// A right that was taken out of a file would stay otherwise, and the next check would judge it again. Nothing is done
-    /// for files that grant nothing. Answers the fingerprints of what is gone by that.
+    /// for files that grant nothing. The fingerprints of what is gone by that are added to `gone`, however it ends.
     ///
     /// # Errors
     /// [`LookError::Api`].
@@ -68,7 +68,8 @@ impl Cluster {
         &self,
         file: &str,
         own: &[&Manifest],
-    ) -> Result<Vec<Fingerprint>, LookError> {
+        gone: &mut Vec<Fingerprint>,
+    ) -> Result<(), LookError> {
         let named = |kind: &str| -> Vec<&str> {
             own.iter()
                 .filter(|manifest| text(&manifest.object, "/kind") == kind)
@@ -77,14 +78,18 @@ impl Cluster {
         };
         let (roles, bindings) = (named("Role"), named("RoleBinding"));
         if roles.is_empty() && bindings.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        let mut gone = self.withdraw::<RoleBinding>(file, &bindings).await?;
-        gone.extend(self.withdraw::<Role>(file, &roles).await?);
-        Ok(gone)
+        self.withdraw::<RoleBinding>(file, &bindings, gone).await?;
+        self.withdraw::<Role>(file, &roles, gone).await
     }
 
-    async fn withdraw<K>(&self, file: &str, kept: &[&str]) -> Result<Vec<Fingerprint>, LookError>
+    async fn withdraw<K>(
+        &self,
+        file: &str,
+        kept: &[&str],
+        gone: &mut Vec<Fingerprint>,
+    ) -> Result<(), LookError>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
             + Clone
@@ -97,7 +102,6 @@ impl Cluster {
             .list(&ours)
             .await
             .map_err(LookError::api("list grants", file))?;
-        let mut gone = Vec::new();
         for object in list {
             let name = object.name_any();
             let from = object.annotations().get(MANIFEST_ANNOTATION);
@@ -115,7 +119,7 @@ impl Cluster {
                 &name,
             ));
         }
-        Ok(gone)
+        Ok(())
     }
 }
 

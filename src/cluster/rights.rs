@@ -6,8 +6,12 @@
 use http::Request;
 use http::header::CONTENT_TYPE;
 use k8s_openapi::api::authorization::v1::{
-    ResourceRule, SelfSubjectRulesReview, SelfSubjectRulesReviewSpec,
+    ResourceRule, SelfSubjectRulesReview, SelfSubjectRulesReviewSpec, SubjectRulesReviewStatus,
 };
+
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 
 use super::{AccessReview, Cluster, LookError};
 
@@ -16,6 +20,13 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
 const NAMED: usize = 6;
 /// An account that nobody makes: what it may do, every account may.
 const NOBODY: &str = "eventlab-nobody";
+
+/// A namespace of every cluster in which no lab grants anything.
+const ELSEWHERE: &str = "default";
+/// Names that Kubernetes keeps for itself begin so.
+const OF_THE_CLUSTER: &str = "system:";
+/// What the authorizer of nodes says of every account that is no node's (`node_authorizer.go`).
+const NODES: &str = "node authorizer does not support user rule resolution";
 
 /// A right: verb, group and resource.
 type Triple = (String, String, String);
@@ -34,11 +45,17 @@ impl Cluster {
         listed: &[Triple],
     ) -> Result<AccessReview, LookError> {
         let common = if self.is_shared() {
-            triples(&self.rules_of(NOBODY).await?)
+            let elsewhere = self.grants_to_groups().await?;
+            let namespace = if elsewhere {
+                ELSEWHERE
+            } else {
+                self.namespace()
+            };
+            triples(&self.rules_of(NOBODY, namespace).await?)
         } else {
             Vec::new()
         };
-        let mut others = triples(&self.rules_of(account).await?);
+        let mut others = triples(&self.rules_of(account, self.namespace()).await?);
         others.retain(|right| {
             !listed.contains(right) && !common.contains(right) && !is_about_oneself(right)
         });
@@ -48,12 +65,25 @@ impl Cluster {
         })
     }
 
-    /// The rules that apply to a service account in the lab's namespace, whoever granted them.
-    async fn rules_of(&self, account: &str) -> Result<Vec<ResourceRule>, LookError> {
+    /// Whether the lab's namespace has a binding to a group that is not the cluster's own: what it grants to everybody is
+    /// the learner's grant, and not what every account may anyway.
+    async fn grants_to_groups(&self) -> Result<bool, LookError> {
+        let api: Api<RoleBinding> = Api::namespaced(self.client().clone(), self.namespace());
+        let bindings = api.list(&ListParams::default()).await;
+        let bindings = bindings.map_err(LookError::api("list", "RoleBindings"))?;
+        Ok(bindings.iter().any(|binding| {
+            let mut subjects = binding.subjects.iter().flatten();
+            !binding.name_any().starts_with(OF_THE_CLUSTER)
+                && subjects.any(|subject| subject.kind == "Group")
+        }))
+    }
+
+    /// The rules that apply to a service account of the lab's namespace in a namespace, whoever granted them.
+    async fn rules_of(&self, account: &str, asked: &str) -> Result<Vec<ResourceRule>, LookError> {
         let namespace = self.namespace();
         let review = SelfSubjectRulesReview {
             spec: SelfSubjectRulesReviewSpec {
-                namespace: Some(namespace.to_owned()),
+                namespace: Some(asked.to_owned()),
             },
             ..SelfSubjectRulesReview::default()
         };
@@ -70,11 +100,27 @@ impl Cluster {
             .map_err(|error| failed(kube::Error::HttpError(error)))?;
         let answer: SelfSubjectRulesReview =
             self.client().request(request).await.map_err(failed)?;
-        Ok(answer
-            .status
-            .map(|status| status.resource_rules)
-            .unwrap_or_default())
+        let status = answer.status.unwrap_or_default();
+        if let Some(reason) = unknown_rest(&status) {
+            let service = format!("the review of the rights of {account}");
+            return Err(LookError::Answer { service, reason });
+        }
+        Ok(status.resource_rules)
     }
+}
+
+/// Why the list does not show all rights. What the authorizer of nodes cannot list concerns nodes alone.
+fn unknown_rest(status: &SubjectRulesReviewStatus) -> Option<String> {
+    let told = status.evaluation_error.as_deref().unwrap_or_default();
+    let of_nodes = told == NODES || told.is_empty() && !status.incomplete;
+    (status.incomplete && !of_nodes).then(|| {
+        let told = if told.is_empty() {
+            "no reason given"
+        } else {
+            told
+        };
+        format!("the server's list is incomplete: {told}")
+    })
 }
 
 /// Every right of some rules, each once.
@@ -156,5 +202,41 @@ mod tests {
             rule(&[""], &["selfsubjectaccessreviews"], &["create"]),
         ];
         assert!(!triples(&others).iter().any(is_about_oneself));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NODES, SubjectRulesReviewStatus, unknown_rest};
+
+    #[test]
+    fn a_list_that_says_itself_that_it_is_not_whole_shows_nothing() {
+        for (incomplete, told, known) in [
+            (false, None, true),
+            // A binding to a Role that is not there.
+            (
+                false,
+                Some("roles.rbac.authorization.k8s.io \"x\" not found"),
+                true,
+            ),
+            (true, Some(NODES), true),
+            (
+                true,
+                Some("webhook authorizer does not support user rule resolution"),
+                false,
+            ),
+            (true, None, false),
+        ] {
+            let status = SubjectRulesReviewStatus {
+                incomplete,
+                evaluation_error: told.map(str::to_owned),
+                ..SubjectRulesReviewStatus::default()
+            };
+            assert_eq!(
+                unknown_rest(&status).is_none(),
+                known,
+                "{incomplete} {told:?}"
+            );
+        }
     }
 }

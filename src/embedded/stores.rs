@@ -5,6 +5,7 @@
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
@@ -35,6 +36,8 @@ const LOST_LIMIT: u64 = 16 * 1024;
 const LIFE: &str = "life";
 /// Bytes of it that are read.
 const LIFE_LIMIT: u64 = 64;
+/// So long one who looks waits for one who writes; then it is not known.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Whose file a store is: the life that took it up last, and the one before, as `life` told it then. Both count, since a kill
 /// may come before `life` tells the new one.
@@ -141,6 +144,7 @@ fn last_life(state_dir: &Path) -> Option<String> {
 fn lives_of(store: &Path) -> rusqlite::Result<Option<[String; 2]>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(store, flags)?;
+    connection.busy_timeout(PATIENCE)?;
     let table = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'life'";
     if connection.query_row(table, [], |row| row.get::<_, i64>(0))? == 0 {
         return Ok(None);

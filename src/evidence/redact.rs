@@ -17,7 +17,7 @@ pub const TEXT_LIMIT: usize = 64 * 1024;
 /// Shorter values of Secrets are words that evidence cannot do without (`orders`, `true`).
 const SECRET_MIN: usize = 8;
 /// So many values of Secrets are looked for.
-const SECRETS_MAX: usize = 512;
+const SECRETS_MAX: usize = 4096;
 const CUT: &str = " … (cut)";
 
 /// Replaces secrets in texts.

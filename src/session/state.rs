@@ -419,7 +419,8 @@ impl State {
             .retain(|one| one.is_of_all() && !seen.contains(one));
         self.drift.extend(seen);
         if differed && self.drift.is_empty() {
-            self.notice = Some("the cluster is again as this session left it".to_owned());
+            self.notice =
+                Some("the objects of this lab are again as the session left them".to_owned());
         }
     }
 

@@ -274,6 +274,29 @@ async fn too_large_too_deep_and_too_much_are_refused() {
         .0,
         413
     );
+    // Each copy into what is innermost doubles the depth.
+    let mut deepening = vec![json!({"op": "add", "path": "/data/a", "value": {}})];
+    let mut innermost = "/data/a".to_owned();
+    for _ in 0..20 {
+        let steps = innermost.matches('/').count() - 1;
+        innermost.push_str(&"/a".repeat(steps.min(60_000)));
+        deepening.push(json!({"op": "copy", "from": "/data", "path": innermost.clone()}));
+        if innermost.len() > 300_000 {
+            break;
+        }
+    }
+    assert_eq!(
+        refused(
+            &lab,
+            "PATCH",
+            &x,
+            "application/json-patch+json",
+            json!(deepening).to_string()
+        )
+        .await
+        .0,
+        413
+    );
     let list: Vec<u8> = vec![0; 300_000];
     let mut shifting = vec![json!({"op": "add", "path": "/data/l", "value": list})];
     for _ in 0..9_000 {

@@ -71,7 +71,10 @@ async fn apply(cluster: &Cluster, file: &str, documents: &[String]) {
         cluster.apply(manifest).await.unwrap();
     }
     let own: Vec<&Manifest> = manifests.iter().collect();
-    cluster.withdraw_grants(file, &own).await.unwrap();
+    cluster
+        .withdraw_grants(file, &own, &mut Vec::new())
+        .await
+        .unwrap();
 }
 
 async fn may(cluster: &Cluster, asked: AccessQuestion<'_>) -> bool {

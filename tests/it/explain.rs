@@ -626,6 +626,12 @@ fn what_jq_cannot_do_here_is_said() {
     );
     let (code, _, err) = explain_with(
         &["-f", "-", "--body", FLAT],
+        &transformed(&json!({"jq": ".body.a %= 2"}), &json!(null)).to_string(),
+    );
+    assert_eq!(code, 3);
+    assert!(err.contains("`.a = (.a % n)`"), "{err}");
+    let (code, _, err) = explain_with(
+        &["-f", "-", "--body", FLAT],
         &transformed(&json!({"jq": "def f: f; f"}), &json!(null)).to_string(),
     );
     assert_eq!(code, 3);
@@ -739,12 +745,25 @@ fn watching_ends_when_stdout_takes_nothing() {
         ends.push((full.into(), 3));
     }
     for (stdout, code) in ends {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
             .args(arguments)
             .stdout(stdout)
-            .output()
+            .stderr(std::process::Stdio::null())
+            .spawn()
             .unwrap();
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let ended = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status.code(),
+                None if std::time::Instant::now() > patience => {
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    panic!("it watches on although nobody reads");
+                }
+                None => std::thread::sleep(std::time::Duration::from_millis(20)),
+            }
+        };
+        assert_eq!(ended, Some(code));
     }
 }
 

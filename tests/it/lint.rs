@@ -158,6 +158,11 @@ fn a_file_that_cannot_be_read_hides_no_other() {
         out.contains("a.yaml: not read: it is not UTF-8") && out.contains("1 file not read"),
         "{out}"
     );
+    let (code, out, err) = lint_with(&["-f", text(directory.path()), "-f", "-", "--fix"], OPEN);
+    assert!(
+        code == 2 && err.contains("a.yaml: not read: it is not UTF-8"),
+        "{out} {err}"
+    );
     let named = directory.path().join("a.yaml");
     let (code, _, err) = lint(&["-f", text(&named)]);
     assert!(code == 2 && err.contains("it is not UTF-8"), "{err}");

@@ -439,7 +439,7 @@ async fn an_edit_is_previewed_and_differences_are_settled() {
             // Who is asked about a difference is not asked any more once there is none.
             edit_role(there, "create").await;
             script
-                .wait_for("the cluster is again as this session left it")
+                .wait_for("the objects of this lab are again as the session left them")
                 .await;
             script.wait_gone("Role/order-submit was changed").await;
             delete_sensor(there).await;

@@ -3,7 +3,9 @@
 use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
+use super::body::MAX_DEPTH;
 use super::go_json;
+use super::object;
 use super::status::Failure;
 
 mod strategic;
@@ -119,6 +121,11 @@ impl Budget {
                 .and_then(Value::as_array)
                 .map_or(0, Vec::len)
         };
+        if puts_too_deep(object, operation) {
+            return Err(Failure::too_large(
+                "the JSON patch makes an object that is nested too deeply",
+            ));
+        }
         match operation {
             PatchOperation::Add(op) => self.moved += elements(op.path.as_str()),
             PatchOperation::Remove(op) => self.moved += elements(op.path.as_str()),
@@ -140,6 +147,21 @@ impl Budget {
         }
         Ok(())
     }
+}
+
+/// Copies of a value into itself double its depth, and whoever reads it later does so on one stack. What an object may not
+/// be in the end is said then; here it has twice the room.
+fn puts_too_deep(object: &Value, operation: &PatchOperation) -> bool {
+    let (path, value) = match operation {
+        PatchOperation::Add(op) => (op.path.as_str(), Some(&op.value)),
+        PatchOperation::Replace(op) => (op.path.as_str(), Some(&op.value)),
+        PatchOperation::Move(op) => (op.path.as_str(), object.pointer(op.from.as_str())),
+        PatchOperation::Copy(op) => (op.path.as_str(), object.pointer(op.from.as_str())),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return false,
+    };
+    let above = path.matches('/').count();
+    let room = (2 * MAX_DEPTH).checked_sub(above);
+    value.is_some_and(|value| room.is_none_or(|room| object::deeper_than(value, room)))
 }
 
 fn step(object: &mut Value, item: &Value, budget: &mut Budget) -> Result<(), Failure> {

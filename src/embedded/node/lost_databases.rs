@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::ListParams;
@@ -17,6 +18,8 @@ use super::volumes::claim_folder;
 
 /// Bytes of the list that are read.
 const LIMIT: u64 = 1 << 20;
+/// So long one who looks waits for one who writes; then it is not known.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 fn list(state_dir: &Path) -> PathBuf {
     state_dir.join("node").join("databases")
@@ -108,6 +111,7 @@ fn replaced(path: &Path, recorded: Option<i32>) -> Option<&'static str> {
 fn number_of(path: &Path) -> Option<i32> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(path, flags).ok()?;
+    database.busy_timeout(PATIENCE).ok()?;
     let pragma = "PRAGMA application_id";
     database.query_row(pragma, [], |row| row.get(0)).ok()
 }

@@ -61,6 +61,9 @@ fn passwords(text: &str) -> String {
         let end = authority
             .find(|c: char| c.is_whitespace() || "/?#\"'`\\".contains(c))
             .unwrap_or(authority.len());
+        // The colon before the next address is that one's: `nats://a:4222,nats://user:password@b:4222`.
+        let is_next = authority[end..].starts_with("//") && authority[..end].ends_with(':');
+        let end = if is_next { end - 1 } else { end };
         rest = &authority[end..];
         let authority = &authority[..end];
         match authority.rsplit_once('@') {
@@ -91,8 +94,9 @@ fn private_keys(text: &str) -> String {
         let (before, head) = rest.split_at(at + BEGIN.len());
         result.push_str(before);
         rest = head;
-        let is_key = |mark: &usize| *mark <= LONGEST_KIND;
-        let Some(mark) = head.find(MARK).filter(is_key) else {
+        let near = &head.as_bytes()[..head.len().min(LONGEST_KIND + MARK.len())];
+        let is_mark = |bytes: &[u8]| bytes == MARK.as_bytes();
+        let Some(mark) = near.windows(MARK.len()).position(is_mark) else {
             continue;
         };
         let (kind, key) = head.split_at(mark + MARK.len());

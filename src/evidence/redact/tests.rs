@@ -85,6 +85,10 @@ fn secrets_known_by_their_shape() {
             r#"{"url":"nats://u:<redacted>@h:4222","next":"http://h/x@y:z"}"#,
         ),
         (
+            "nats://a:4222,nats://u:p@b:4222 nats://u:p@a:4222,nats://v:q@b:4222",
+            "nats://a:4222,nats://u:<redacted>@b:4222 nats://u:<redacted>@a:4222,nats://v:<redacted>@b:4222",
+        ),
+        (
             "git clone https://ghp_0123456789abcdefXYZ@host/x",
             "git clone https://<redacted>@host/x",
         ),

@@ -58,9 +58,10 @@ impl Worker {
         }
         for file in files {
             let own: Vec<&Manifest> = manifests.iter().filter(|one| one.file == *file).collect();
-            let gone = self.cluster.withdraw_grants(file, &own).await;
-            let gone = gone.map_err(environment)?;
+            let mut gone = Vec::new();
+            let withdrawn = self.cluster.withdraw_grants(file, &own, &mut gone).await;
             fingerprints.extend(gone.iter().map(ToString::to_string));
+            withdrawn.map_err(environment)?;
         }
         // Without the files that hold a Secret.
         let mut change = String::new();

@@ -290,6 +290,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn bounds_end_where_no_expression_goes_on() {
+        for script in ["for a=b,", "for a=f(1),", "for a=not b,", "for a=b if "] {
+            assert_eq!(written(&script.repeat(20_000)), None, "{script}");
+        }
+        assert_eq!(
+            written("for i = f(function() for j = a, b do end end), n do end").as_deref(),
+            Some(
+                "for i = __count(f(function() for j = __count(a), __count(b) do end end)), __count(n) do end"
+            )
+        );
+    }
+
     proptest! {
         #[test]
         fn no_source_panics(pieces in prop::collection::vec(prop::sample::select(vec![

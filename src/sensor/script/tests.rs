@@ -21,6 +21,21 @@ fn all_end(sources: &[&str]) {
 }
 
 #[test]
+fn what_only_this_engine_refuses_is_its_own() {
+    for source in [
+        format!("return 'a'{}", " .. event.a".repeat(250)),
+        format!("return {}1{}", "(".repeat(250), ")".repeat(250)),
+    ] {
+        let error = Script::compile(&source).unwrap_err();
+        assert!(error.is_own(), "{error}");
+    }
+    for source in ["return 'chunk has too many syntax levels", "return )"] {
+        let error = Script::compile(source).unwrap_err();
+        assert!(matches!(error, ScriptError::Syntax(_)), "{error}");
+    }
+}
+
+#[test]
 fn loops_are_stopped() {
     let stopped = [
         "while true do end",

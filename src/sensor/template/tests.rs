@@ -364,6 +364,14 @@ fn mistakes_have_gos_texts() {
 }
 
 #[test]
+fn a_pattern_that_quotes_this_program_is_only_a_pattern() {
+    for pattern in ["(eventlab: ", "(template takes too many steps", "a)"] {
+        let source = format!("{{{{regexMatch {pattern:?} \"a\"}}}}");
+        assert_eq!(output(&source), "false", "{pattern}");
+    }
+}
+
+#[test]
 fn rendering_is_bounded() {
     for source in [
         "{{range until 100000}}{{range until 100000}}{{end}}{{end}}",
@@ -386,6 +394,8 @@ fn rendering_is_bounded() {
         "{{$d := dict}}{{$r := $d}}{{range until 15}}{{$r = dict \"x\" $r \"y\" $r}}{{end}}{{range until 1000}}{{$_ := set $d (print .) (repeat 1000 \"x\")}}{{end}}{{$r}}",
         "{{$d := dict}}{{$r := $d}}{{range until 50000}}{{$n := dict}}{{$_ := set $d \"x\" $n}}{{$d = $n}}{{end}}{{$r}}",
         "{{$d := dict}}{{range until 100000}}{{$_ := set $d (print .) (repeat 1000 \"x\")}}{{end}}",
+        "{{$d := dict}}{{range until 20000}}{{$_ := set $d (print .) 1}}{{end}}{{range until 100000}}{{range $d}}{{$_ := set $d \"x\" 1}}{{break}}{{end}}{{end}}",
+        "{{$d := dict}}{{range until 20000}}{{$_ := set $d (print .) 1}}{{end}}{{range until 100000}}{{range $d}}{{$_ := unset $d \"x\"}}{{break}}{{end}}{{end}}",
     ] {
         assert!(
             matches!(render(source), Err(TemplateError::Execute(_))),

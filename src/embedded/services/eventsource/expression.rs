@@ -79,7 +79,7 @@ impl Expression {
             data.len()
         };
         if self.found.steps.saturating_mul(read) > MAX_STEPS {
-            return Err(self.stopped("eventlab: its patterns are too large for data of this size"));
+            return Err(self.stopped("eventlab: its patterns are too large, inside of a predicate or for data of this size"));
         }
         let (expression, data) = (self.clone(), data.to_vec());
         std::thread::Builder::new()

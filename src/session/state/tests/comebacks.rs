@@ -257,7 +257,7 @@ fn a_difference_that_goes_away_is_no_question_any_more_and_what_is_said_of_the_w
     session.say(Message::Drift(Vec::new()));
     assert!(!session.state.footer().reconcile);
     let said = session.state.notice().unwrap();
-    assert!(said.contains("again as this session left it"), "{said}");
+    assert!(said.contains("again as the session left them"), "{said}");
     session.say(Message::Drift(vec![of_all.clone(), a_difference()]));
     for seen in [vec![a_difference()], Vec::new()] {
         session.say(Message::Drift(seen.clone()));
