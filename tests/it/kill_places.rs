@@ -207,7 +207,9 @@ fn assert_passed_is_proven(session: &Path, judgements: &[Value], at: &str) {
             let stage = &lab.stages[index];
             let copy = session.join(format!("snapshots/{}-{index}", lab.name));
             let begun = !checkpoint["labs"][&lab.name]["snapshots"][name].is_null();
-            let kept = !begun || copy.is_dir() || lab.faults.is_some() || done < Some(index);
+            // A fix that was edited after the kill begins as one that was never cut off.
+            let begins_anew = stage.fix.is_some() || lab.faults.is_some();
+            let kept = !begun || copy.is_dir() || begins_anew || done < Some(index);
             assert!(
                 kept,
                 "no snapshot of {} {name}, which has passed; {at}",

@@ -3,8 +3,7 @@
 //!
 //! The points are numbered as the program passes them (`EVENTLAB_KILL_AT`). A seeded sample runs here; with
 //! `EVENTLAB_ALL_KILL_POINTS=1` every one of them does, and every name that the program gives a point must have been among
-//! them. `.ci/run` also kills the matrix, which moves the ledger's clock and looks cases up between its probes, and the
-//! drill.
+//! them. Every lab, by the names of its places, is for `kill_places`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
