@@ -74,7 +74,7 @@ pub(super) const TABLE: &[Function] = &[
                 .collect(),
         )
     }),
-    Function("slice", 1, Some(3), slice),
+    Function("slice", 1, None, slice),
     Function("chunk", 2, Some(2), chunk),
     Function("until", 1, Some(1), |context, a| {
         let count = a.int(0)?;

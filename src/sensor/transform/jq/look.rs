@@ -321,6 +321,11 @@ impl<'s> Look<'s> {
         if name == "capture" && !arguments.first().is_some_and(takes_all_groups) {
             return Err(refused("capture with groups that may be left out"));
         }
+        if name == "test"
+            && let Some(flags) = arguments.get(1)
+        {
+            flags_of_a_pattern(flags)?;
+        }
         if name == "limit" && !matches!(arguments.first(), Some(Term::Num(_))) {
             return Err(refused("limit with a number that is not written there"));
         }
@@ -369,6 +374,22 @@ fn takes_all_groups(pattern: &Term<&str>) -> bool {
             .any(|open| text.contains(open)),
         _ => true,
     })
+}
+
+/// Flags that both take alike.
+fn flags_of_a_pattern(flags: &Term<&str>) -> Result<(), TransformError> {
+    let Term::Str(None, parts) = flags else {
+        return Err(refused("test with flags that are not written there"));
+    };
+    let known = parts.iter().all(|part| match part {
+        StrPart::Str(text) => text.chars().all(|flag| "gi".contains(flag)),
+        _ => false,
+    });
+    if known {
+        Ok(())
+    } else {
+        Err(refused("test with other flags than g and i"))
+    }
 }
 
 /// Functions that gather what their argument puts out.

@@ -202,6 +202,8 @@ def eventlab_sqrt: sqrt;
 def eventlab_join($s): join($s);
 def eventlab_range($to): range($to);
 def eventlab_range($from; $to): range($from; $to);
+def eventlab_has($key): has($key);
+def has($key): if type == "object" and ($key | type) != "string" then eventlab_fail("has") else eventlab_has($key) end;
 def in($x): . as $key | $x | has($key);
 def walk(f): def inner: if type == "array" then map(inner) elif type == "object" then map_values(inner) else . end | f; inner;
 def contains($x): if type == ($x | type) and (type != "boolean" or . == $x) then eventlab_contains($x) else eventlab_fail("contains") end;

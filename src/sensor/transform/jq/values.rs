@@ -7,6 +7,7 @@ use serde_json::{Number, Value};
 
 use super::super::TransformError;
 use super::{failed, unsupported};
+use crate::sensor::number::format_json;
 
 /// Values of an output altogether.
 const MAX_VALUES: usize = 1_000_000;
@@ -50,6 +51,10 @@ pub(super) fn plain(float: f64) -> Num {
         && let Ok(whole) = format!("{float:.0}").parse::<isize>()
     {
         return Num::Int(whole);
+    }
+    // jaq writes these with an exponent where gojq writes digits.
+    if float.is_finite() && float != 0.0 && !(1e-4..EXACT).contains(&float.abs()) {
+        return Num::Dec(Rc::new(format_json(float)));
     }
     Num::Float(float)
 }
