@@ -87,6 +87,7 @@ async fn start(place: &Place, args: &StartArgs) -> Result<Exit, Failure> {
     let folder = place.folder()?;
     place.bus.prepare(&folder).await?;
     let files = start::open(&folder)?;
+    start::pinned(&folder, None)?;
     let logs = start::log_to(&folder);
     let cluster = start::cluster(&folder, args.port).await?;
     print(&format!("API         {}", cluster.url()));

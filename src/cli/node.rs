@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure};
 use super::output::note;
 use super::place::Place;
 use super::start;
-use crate::cluster::Context;
+use crate::cluster::{Context, unanswered};
 use crate::embedded::controllers::{ControllerClients, Identity, Parts};
 use crate::embedded::node::NODE_NAME;
 use crate::embedded::standalone::{
@@ -69,7 +69,11 @@ pub async fn run(place: &Place, args: &NodeArgs) -> Result<Exit, Failure> {
         )
     })?;
     context.client.apiserver_version().await.map_err(|error| {
-        Failure::environment(format!("{} does not answer: {error}", context.server))
+        Failure::environment(format!(
+            "{} does not answer: {}",
+            context.server,
+            unanswered(&error)
+        ))
     })?;
     let parts = parts(&context, args.controllers).await?;
     let folder = place.folder()?;

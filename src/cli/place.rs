@@ -1,10 +1,11 @@
 //! Where a session lies.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 use clap::Args;
 use etcetera::BaseStrategy as _;
+use sha2::{Digest as _, Sha256};
 
 use super::bus::{self, BusArgs};
 use super::exit::Failure;
@@ -15,6 +16,8 @@ use crate::session::Checkpoint;
 
 /// Name of a session that runs on the embedded cluster alone.
 const EMBEDDED: &str = "embedded";
+/// So much of a context's name is in its session's.
+const LONGEST: usize = 50;
 
 /// Options that every command of a session takes.
 #[derive(Clone, Debug, Args)]
@@ -48,7 +51,7 @@ pub struct Real {
     #[arg(long, global = true, value_name = "IMAGE")]
     pub image: Option<String>,
     /// Where the webhook can be reached, instead of a port-forward
-    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    #[arg(long, global = true, value_name = "ADDRESS:PORT", value_parser = socket)]
     pub webhook: Option<SocketAddr>,
     /// Do not read the bus: logs and objects decide, and say so
     #[arg(long, global = true)]
@@ -110,6 +113,42 @@ impl Real {
     }
 }
 
+/// The session of a context: its name, or as much of it as a file name holds and a mark of the whole, since sessions of two
+/// clusters must not be one.
+fn name_of(context: &str) -> String {
+    let kept = |character: char| {
+        let fits = character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+        if fits { character } else { '_' }
+    };
+    let name: String = context.chars().map(kept).take(LONGEST).collect();
+    let name = name.trim_start_matches('.');
+    if name == context && ![EMBEDDED, bus::SESSION, ""].contains(&name) {
+        return name.to_owned();
+    }
+    let digest = Sha256::digest(context.as_bytes());
+    let mark: String = digest
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{name}-{mark}")
+}
+
+/// An address, or a name that leads to one.
+fn socket(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let found = text.to_socket_addrs().map(|mut found| found.next());
+    match found {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err("the name has no address".to_owned()),
+        Err(error) => Err(format!(
+            "{error}; write it as 127.0.0.1:30080 or localhost:30080"
+        )),
+    }
+}
+
 fn session_name(name: &str) -> Result<String, String> {
     let fits = (1..=60).contains(&name.len())
         && name
@@ -152,15 +191,7 @@ impl Place {
             };
             return name.to_owned();
         };
-        let kept = |character: char| {
-            let fits = character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
-            if fits { character } else { '_' }
-        };
-        let name: String = context.chars().map(kept).take(50).collect();
-        if name == EMBEDDED {
-            return "context-embedded".to_owned();
-        }
-        name.trim_start_matches('.').to_owned()
+        name_of(context)
     }
 
     fn base(&self) -> Result<PathBuf, Failure> {
@@ -202,5 +233,47 @@ impl Place {
             Some(text) => catalog.with_manifest(bus::MANIFEST, text),
             None => catalog,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn two_contexts_never_share_a_session() {
+        assert_eq!(name_of("kind-lab"), "kind-lab");
+        let eks = "arn:aws:eks:eu-central-1:123456789012:cluster/";
+        let contexts = [
+            format!("{eks}team-a"),
+            format!("{eks}team-b"),
+            "a/b".to_owned(),
+            "a:b".to_owned(),
+            "a_b".to_owned(),
+            "embedded".to_owned(),
+            "nats".to_owned(),
+            ".hidden".to_owned(),
+            "hidden".to_owned(),
+            "...".to_owned(),
+            "x".repeat(LONGEST),
+            "x".repeat(LONGEST + 1),
+        ];
+        let names: BTreeSet<String> = contexts.iter().map(|one| name_of(one)).collect();
+        assert_eq!(names.len(), contexts.len(), "{names:?}");
+        for name in names {
+            assert!(session_name(&name).is_ok(), "{name}");
+            assert!(![EMBEDDED, bus::SESSION].contains(&name.as_str()), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_address_may_be_a_name() {
+        assert_eq!(socket("127.0.0.1:80").unwrap().port(), 80);
+        assert!(socket("localhost:30080").unwrap().ip().is_loopback());
+        for bad in ["localhost", "", "http://localhost", "127.0.0.1"] {
+            assert!(socket(bad).is_err(), "{bad}");
+        }
     }
 }

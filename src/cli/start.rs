@@ -10,7 +10,7 @@ use super::exit::Failure;
 use super::output::note;
 use super::place::{Place, Real};
 use super::seeds;
-use crate::cluster::{Cluster, Context};
+use crate::cluster::{Cluster, Context, unanswered};
 use crate::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
 use crate::embedded::node::own_program;
 use crate::kinds::NAMESPACE;
@@ -29,6 +29,10 @@ pub struct Running {
 }
 
 const RUNNING: &str = "running.json";
+/// Names the context that a session began on.
+const PINNED: &str = "context";
+/// Is there where a session began on the embedded cluster.
+const EMBEDDED_DATABASE: &str = "cluster.db";
 
 /// A session with its cluster.
 pub struct Started {
@@ -65,6 +69,7 @@ pub async fn session_with_seed(
     seed: Option<u32>,
 ) -> Result<Started, Failure> {
     let mut opened = open(folder)?;
+    pinned(folder, place.real.context.as_deref())?;
     let catalog = Arc::new(seeds::seeded(&catalog, opened.checkpoint.as_ref(), seed)?);
     opened.notes.extend(lost_copies(&opened, &catalog));
     place.bus.is_in(&catalog)?;
@@ -126,8 +131,11 @@ pub async fn real(real: &Real, folder: &Path) -> Result<Option<Cluster>, Failure
     };
     let version = context.client.apiserver_version().await.map_err(|error| {
         Failure::environment(format!(
-            "context `{}`: the API server at {} does not answer: {error}; `eventlab doctor --context {}` looks closer",
-            context.name, context.server, context.name
+            "context `{}`: the API server at {} does not answer: {}; `eventlab doctor {}` looks closer",
+            context.name,
+            context.server,
+            unanswered(&error),
+            context.options()
         ))
     })?;
     tracing::info!(
@@ -157,6 +165,44 @@ pub async fn confirmed(real: &Real) -> Result<Option<Context>, Failure> {
     let context = Context::load(&request).await.map_err(Failure::usage)?;
     context.confirm(&request).map_err(Failure::usage)?;
     Ok(Some(context))
+}
+
+/// A session stays on the cluster that it began on: its attempts, facts and applied objects are of that one.
+///
+/// # Errors
+/// It began on another one, or its folder cannot be written in.
+pub(super) fn pinned(folder: &Path, context: Option<&str>) -> Result<(), Failure> {
+    let path = folder.join(PINNED);
+    let began = match std::fs::read_to_string(&path) {
+        Ok(name) => Some(name),
+        Err(_) if folder.join(EMBEDDED_DATABASE).exists() => None,
+        Err(_) => {
+            let Some(context) = context else {
+                return Ok(());
+            };
+            return write_private(&path, context).map_err(|error| {
+                Failure::environment(format!("cannot write {}: {error}", path.display()))
+            });
+        }
+    };
+    if began.as_deref() == context {
+        return Ok(());
+    }
+    let side = |name: Option<&str>| match name {
+        Some(name) => (
+            format!("context `{name}`"),
+            format!("with --context {name}"),
+        ),
+        None => (
+            "the embedded cluster".to_owned(),
+            "without --context".to_owned(),
+        ),
+    };
+    let ((began, again), (asked, _)) = (side(began.as_deref()), side(context));
+    Err(Failure::usage(format!(
+        "the session in {} began on {began}, and this would go on with it on {asked}, where nothing of it is; go on {again}, or begin another one with --session NAME",
+        folder.display()
+    )))
 }
 
 /// What tells this session's names on a shared cluster from those of others: drawn once, and kept with the session.

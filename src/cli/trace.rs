@@ -88,7 +88,7 @@ pub async fn run(place: &Place, args: &TraceArgs) -> Result<Exit, Failure> {
         };
         Some(Search::begin(&cluster, &pipeline, sought, false).await)
     } else {
-        send(&cluster, &pipeline, args).await?
+        send(&cluster, &pipeline, args, place.real.webhook.is_some()).await?
     };
     let Some(mut search) = search else {
         note!("Nothing was sent.");
@@ -151,8 +151,9 @@ async fn send(
     cluster: &Cluster,
     pipeline: &Pipeline,
     args: &TraceArgs,
+    reached: bool,
 ) -> Result<Option<Search>, Failure> {
-    let webhook = pipeline.webhook().map_err(failure)?;
+    let webhook = pipeline.webhook(reached).map_err(failure)?;
     let headers = headers(&args.header)?;
     let trace = format!(
         "trace-{}",

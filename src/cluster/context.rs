@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::Client;
-use kube::client::ClientBuilder;
+use kube::client::{AuthError, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::{doctor, steady};
+use super::proxy::{self, Surroundings};
+use super::{doctor, steady, unanswered};
 use crate::embedded::api::tls::init_tls;
 
 /// A connection to the API server takes no longer than this.
@@ -95,6 +96,9 @@ impl Context {
             });
         }
         let production = production_signs(&file, &request.name);
+        let named_proxy = cluster_of(&file, &request.name)
+            .and_then(|cluster| cluster.proxy_url.clone())
+            .filter(|proxy| !proxy.is_empty());
         let options = KubeConfigOptions {
             context: Some(request.name.clone()),
             ..KubeConfigOptions::default()
@@ -108,7 +112,13 @@ impl Context {
             .await
             .map_err(|error| unusable(error.to_string()))?;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
-        let client = client(config.clone()).map_err(|error| unusable(error.to_string()))?;
+        config.proxy_url = match named_proxy {
+            Some(named) => proxy::address(&named).map(Some),
+            None => Surroundings::here().proxy(&config.cluster_url),
+        }
+        .map_err(unusable)?;
+        let client =
+            client(config.clone()).map_err(|error| unusable(without_client(&config, &error)))?;
         Ok(Self {
             name: request.name.clone(),
             server: config.cluster_url.to_string(),
@@ -116,7 +126,7 @@ impl Context {
             production,
             client,
             config,
-            kubeconfig: request.kubeconfig.clone(),
+            kubeconfig: request.kubeconfig.clone().or_else(only_listed),
         })
     }
 
@@ -144,6 +154,8 @@ impl Context {
         let context = format!("--context {}", doctor::quoted(&self.name));
         match &self.kubeconfig {
             Some(path) => {
+                // Whoever pastes it may stand in another folder.
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 let path = path.display().to_string();
                 format!("--kubeconfig {} {context}", doctor::quoted(&path))
             }
@@ -199,21 +211,67 @@ impl Context {
         client(config).map_err(|error| ContextError::Unusable {
             name: self.name.clone(),
             place: place(self.kubeconfig.as_deref()),
-            reason: error.to_string(),
+            reason: unanswered(&error),
         })
     }
 }
 
 fn client(config: Config) -> Result<Client, kube::Error> {
+    if let Some(through) = config.proxy_url.clone() {
+        return proxy::client(config, &through);
+    }
     Ok(ClientBuilder::try_from(config)?
         .with_layer(&steady::layer())
         .build())
 }
 
+/// Why there is no client; a login program that is not there is named, with what the kubeconfig says of getting it.
+fn without_client(config: &Config, error: &kube::Error) -> String {
+    let why = unanswered(error);
+    let started = !matches!(error, kube::Error::Auth(AuthError::AuthExecStart(_)));
+    match &config.auth_info.exec {
+        Some(exec) if !started => format!(
+            "{why} (`{}`). {}",
+            exec.command.as_deref().unwrap_or_default(),
+            exec.install_hint
+                .as_deref()
+                .unwrap_or("Is it installed, and on the PATH?")
+                .trim()
+        ),
+        _ => why,
+    }
+}
+
 fn read(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigError> {
+    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
     match path {
         Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
+        None if listed.is_empty() => Kubeconfig::read(),
+        None => {
+            let paths: Vec<PathBuf> = std::env::split_paths(&listed).collect();
+            merged(&paths)
+        }
+    }
+}
+
+/// The one file of `KUBECONFIG`: another terminal has to be told of it.
+fn only_listed() -> Option<PathBuf> {
+    let listed = std::env::var_os("KUBECONFIG")?;
+    let mut paths = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
+    let first = paths.next()?;
+    paths.next().is_none().then_some(first)
+}
+
+/// Several files as one. As for kubectl, one that is not there is no fault, unless none is.
+fn merged(paths: &[PathBuf]) -> Result<Kubeconfig, KubeconfigError> {
+    let there: Vec<&PathBuf> = paths.iter().filter(|path| path.exists()).collect();
+    match (there.is_empty(), paths.first()) {
+        (true, Some(first)) => Kubeconfig::read_from(first),
+        _ => there
+            .into_iter()
+            .try_fold(Kubeconfig::default(), |all, path| {
+                all.merge(Kubeconfig::read_from(path)?)
+            }),
     }
 }
 
@@ -241,21 +299,25 @@ fn listed(known: &[&str]) -> String {
     }
 }
 
+fn context_of<'a>(file: &'a Kubeconfig, name: &str) -> Option<&'a kube::config::Context> {
+    let mut contexts = file.contexts.iter();
+    contexts.find(|one| one.name == name)?.context.as_ref()
+}
+
+fn cluster_of<'a>(file: &'a Kubeconfig, name: &str) -> Option<&'a kube::config::Cluster> {
+    let wanted = &context_of(file, name)?.cluster;
+    let mut clusters = file.clusters.iter();
+    clusters.find(|one| one.name == *wanted)?.cluster.as_ref()
+}
+
 /// A word of production in the context's name, its cluster's, its namespace or the server's host.
 fn production_signs(file: &Kubeconfig, name: &str) -> Option<String> {
-    let context = file
-        .contexts
-        .iter()
-        .find(|one| one.name == name)
-        .and_then(|one| one.context.as_ref());
+    let context = context_of(file, name);
     let cluster = context
         .map(|context| context.cluster.as_str())
         .unwrap_or_default();
-    let server = file
-        .clusters
-        .iter()
-        .find(|one| one.name == cluster)
-        .and_then(|one| one.cluster.as_ref()?.server.as_deref())
+    let server = cluster_of(file, name)
+        .and_then(|cluster| cluster.server.as_deref())
         .unwrap_or_default();
     let namespace = context
         .and_then(|context| context.namespace.as_deref())
@@ -328,6 +390,75 @@ mod tests {
         for bad in ["{", "", "- 1"] {
             assert!(load(bad, "a").await.is_err(), "{bad:?}");
         }
+    }
+
+    fn config(name: &str, more: &str, user: &str) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:1'{more}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\ncontexts: [{{name: {name}, context: {{cluster: c, user: u}}}}]\n"
+        )
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_passed_over_unless_none_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("one"), config("a", "", "")).unwrap();
+        std::fs::write(at("two"), config("b", "", "")).unwrap();
+        let names = |paths: &[PathBuf]| -> Vec<String> {
+            let file = merged(paths).unwrap();
+            file.contexts.into_iter().map(|one| one.name).collect()
+        };
+        assert_eq!(names(&[at("one"), at("none"), at("two")]), ["a", "b"]);
+        assert_eq!(names(&[at("none"), at("two")]), ["b"]);
+        let error = merged(&[at("none")]).unwrap_err().to_string();
+        assert!(error.contains("none"), "{error}");
+        std::fs::write(at("bad"), "{").unwrap();
+        assert!(merged(&[at("one"), at("bad")]).is_err());
+    }
+
+    /// Programs that give no login: what is told names them, and what they said.
+    #[tokio::test]
+    async fn a_login_program_that_gives_none_is_told() {
+        let exec = |command: &str, more: &str| {
+            format!(
+                "exec: {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: {command}{more}}}"
+            )
+        };
+        let failing = ", args: [-c, 'echo session expired >&2; exit 3']";
+        for (user, told) in [
+            (
+                exec("no-such-login", ", installHint: get it there"),
+                "(`no-such-login`). get it there",
+            ),
+            (exec("no-such-login", ""), "on the PATH"),
+            (exec("sh", failing), "(exit status: 3): session expired"),
+            (
+                exec("sh", ", args: [-c, 'echo hello']"),
+                "no ExecCredential",
+            ),
+        ] {
+            let error = load(&config("a", "", &user), "a").await.err().unwrap();
+            let error = error.to_string();
+            assert!(error.contains(told), "{told}: {error}");
+            assert!(!error.contains("Output {"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_proxy_of_the_kubeconfig_is_gone_through() {
+        let behind = |proxy: &str| config("a", &format!(", proxy-url: '{proxy}'"), "");
+        for (proxy, told) in [
+            ("http://127.0.0.1:1", "tunnel error"),
+            ("socks5://127.0.0.1:1", "SOCKS error"),
+        ] {
+            let context = load(&behind(proxy), "a").await.unwrap();
+            let error = context.client.apiserver_version().await.unwrap_err();
+            let why = unanswered(&error);
+            assert!(why.contains(told), "{proxy}: {why}");
+        }
+        let error = load(&behind("https://127.0.0.1:1"), "a").await;
+        let error = error.err().unwrap().to_string();
+        assert!(error.contains("kubectl proxy"), "{error}");
     }
 
     #[tokio::test]

@@ -5,10 +5,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions};
 use kube::core::ApiResource;
-use kube::discovery::{Discovery, Scope, verbs};
+use kube::discovery::{self, ApiGroup, Scope, verbs};
 use kube::{Api, ResourceExt as _};
 
-use super::{Cluster, LookError};
+use super::{Cluster, LookError, unanswered};
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
 
 /// How long an object may take to go, finalizers included.
@@ -78,22 +78,36 @@ impl Cluster {
             return Ok(inventory);
         };
         inventory.namespace_is_ours = carries_label(namespace.labels());
-        let discovery = Discovery::new(self.client().clone())
-            .run()
+        let groups = self
+            .client()
+            .list_api_groups()
             .await
             .map_err(LookError::api("discover", "the kinds of the cluster"))?;
-        for group in discovery.groups() {
-            for (resource, capabilities) in group.recommended_resources() {
-                let looked = capabilities.scope == Scope::Namespaced
-                    && capabilities.supports_operation(verbs::LIST)
-                    && !AUTOMATIC_KINDS.contains(&resource.kind.as_str());
-                if looked {
-                    self.look_through(&resource, &mut inventory).await;
+        let mut names: Vec<String> = groups.groups.into_iter().map(|group| group.name).collect();
+        names.push(ApiGroup::CORE_GROUP.to_owned());
+        for name in names {
+            match discovery::group(self.client(), &name).await {
+                Ok(group) => self.look_through_group(&group, &mut inventory).await,
+                // Served by somebody else, who is away: the others are there all the same.
+                Err(error) => {
+                    let unseen = format!("the API group {name} ({})", unanswered(&error));
+                    inventory.unseen.push(unseen);
                 }
             }
         }
         inventory.ours.sort_by_key(|held| rank(&held.kind));
         Ok(inventory)
+    }
+
+    async fn look_through_group(&self, group: &ApiGroup, inventory: &mut Inventory) {
+        for (resource, capabilities) in group.recommended_resources() {
+            let looked = capabilities.scope == Scope::Namespaced
+                && capabilities.supports_operation(verbs::LIST)
+                && !AUTOMATIC_KINDS.contains(&resource.kind.as_str());
+            if looked {
+                self.look_through(&resource, inventory).await;
+            }
+        }
     }
 
     async fn look_through(&self, resource: &ApiResource, inventory: &mut Inventory) {
@@ -104,9 +118,8 @@ impl Cluster {
             // A kind that is discovered and not served any more holds nothing.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => return,
             Err(error) => {
-                inventory
-                    .unseen
-                    .push(format!("{} ({error})", resource.kind));
+                let unseen = format!("{} ({})", resource.kind, unanswered(&error));
+                inventory.unseen.push(unseen);
                 return;
             }
         };
@@ -195,6 +208,9 @@ impl Cluster {
         match api.delete(self.namespace(), &DeleteParams::default()).await {
             Ok(_) => Ok(NamespaceEnd::Deleted),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(NamespaceEnd::Deleted),
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                kept(format!("you may not delete it: {}", status.message))
+            }
             Err(error) => Err(LookError::api("delete namespace", self.namespace())(error)),
         }
     }
@@ -216,5 +232,91 @@ fn rank(kind: &str) -> usize {
         2
     } else {
         1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster::{BusAccess, Context, ContextRequest, RealCluster};
+
+    /// An API server of two groups of its own and one of somebody who is away, as a cluster without its metrics server is.
+    fn answer(path: &str) -> (u16, Value) {
+        let group = |name: &str, version: &str| {
+            let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});
+            json!({"name": name, "versions": [version], "preferredVersion": version})
+        };
+        let kind = |version: &str, plural: &str, kind: &str| {
+            json!({"groupVersion": version, "resources": [{"name": plural, "singularName": "", "namespaced": true,
+                "kind": kind, "verbs": ["list", "get", "delete"]}]})
+        };
+        let labels = json!({MANAGED_BY_LABEL: MANAGED_BY});
+        let items = |items: Value| json!({"metadata": {}, "items": items});
+        let ours = json!({"metadata": {"name": "orders", "uid": "1", "labels": labels}});
+        (
+            200,
+            match path {
+                "/api/v1/namespaces/eventlab" => {
+                    json!({"metadata": {"name": "eventlab", "labels": labels}})
+                }
+                "/apis" => {
+                    json!({"groups": [group("metrics.k8s.io", "v1beta1"), group("apps", "v1")]})
+                }
+                "/api" => json!({"versions": ["v1"], "serverAddressByClientCIDRs": []}),
+                "/apis/apps/v1" => kind("apps/v1", "deployments", "Deployment"),
+                "/api/v1" => kind("v1", "configmaps", "ConfigMap"),
+                "/apis/apps/v1/namespaces/eventlab/deployments" => items(json!([ours])),
+                "/api/v1/namespaces/eventlab/configmaps" => {
+                    items(json!([{"metadata": {"name": "somebody-elses"}}]))
+                }
+                _ => {
+                    return (
+                        503,
+                        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503,
+                    "reason": "ServiceUnavailable", "message": "the server is currently unable to handle the request"}),
+                    );
+                }
+            },
+        )
+    }
+
+    #[tokio::test]
+    async fn a_group_that_is_away_is_told_and_hides_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let config = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\nusers: []\ncontexts: [{name: c, context: {cluster: c}}]\n";
+        std::fs::write(&path, config).unwrap();
+        let request = ContextRequest {
+            name: "c".to_owned(),
+            kubeconfig: Some(path),
+            confirmed: None,
+        };
+        let mut context = Context::load(&request).await.unwrap();
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let (code, value) = answer(request.uri().path());
+            Response::builder()
+                .status(code)
+                .body(Full::new(axum::body::Bytes::from(value.to_string())))
+        });
+        context.client = Client::new(service, "default");
+        let options = RealCluster {
+            bus: BusAccess::LogOnly,
+            ..RealCluster::default()
+        };
+        let cluster = Cluster::of_context(&context, "eventlab", options);
+        let inventory = cluster.inventory().await.unwrap();
+        let ours: Vec<String> = inventory.ours.iter().map(Held::to_string).collect();
+        assert_eq!(ours, ["Deployment/orders"]);
+        assert_eq!(inventory.foreign, ["ConfigMap/somebody-elses"]);
+        assert_eq!(
+            inventory.unseen,
+            ["the API group metrics.k8s.io (the server is currently unable to handle the request)"]
+        );
     }
 }

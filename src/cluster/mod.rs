@@ -20,11 +20,12 @@ mod logs;
 mod manifest;
 mod merge;
 mod prepare;
+mod proxy;
 mod reach;
-mod reading;
 mod running;
 mod secrets;
 mod steady;
+mod told;
 
 use std::sync::Arc;
 
@@ -48,8 +49,8 @@ pub use logs::{ContainerInstance, LogFollower, LogLine};
 pub use manifest::{Manifest, ManifestError};
 pub use prepare::{Preview, Waiting};
 pub use reach::{Connection, Request, Response, SendError, Stream, Unconnected};
-pub use reading::{Reading, ReadingError};
 pub use secrets::{texts_in, texts_of};
+pub use told::{told, unanswered};
 
 /// What the rest of the program cannot know of a cluster except through this.
 pub trait Host: Send + Sync {
@@ -179,23 +180,6 @@ pub enum LookError {
         "the ledger does not hold attempt {0} any more, which was read before: its file was replaced, and what is missing from it says nothing"
     )]
     LedgerReplaced(u64),
-}
-
-/// What an API server said, or why nothing was heard of it, in one line and with the next step.
-#[must_use]
-pub fn told(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if status.code == 403 => format!(
-            "{}; ask whoever runs the cluster for that right (`eventlab doctor` names all of them)",
-            status.message
-        ),
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        kube::Error::Api(status) => format!("HTTP {} {}", status.code, status.reason),
-        kube::Error::Service(source) => format!(
-            "the API server does not answer ({source}); once it does, the same command goes on where it was (`eventlab status`)"
-        ),
-        error => format!("{error}; is the cluster there? (`eventlab status`)"),
-    }
 }
 
 impl LookError {

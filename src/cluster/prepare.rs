@@ -1,6 +1,8 @@
 //! Making the lab's ground on a real cluster: what would change, and what is still waited for.
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value};
@@ -132,13 +134,51 @@ impl Cluster {
                 });
             }
         }
-        Ok(match (any, reasons.into_iter().next()) {
-            (false, _) => Some(Waiting {
-                what: format!("pods with {selector}"),
-                reason: "none yet".to_owned(),
-            }),
-            (true, reason) => reason,
-        })
+        if any {
+            return Ok(reasons.into_iter().next());
+        }
+        let reason = self.not_made(selector).await;
+        Ok(Some(Waiting {
+            what: format!("pods with {selector}"),
+            reason: reason.unwrap_or_else(|| "none yet".to_owned()),
+        }))
+    }
+
+    /// Why no pod with a label is made: a quota, a policy. Deployments tell it in a condition, StatefulSets in an event
+    /// alone; who may not read those is told nothing.
+    async fn not_made(&self, selector: &str) -> Option<String> {
+        let label = selector.split_once('=')?;
+        let api: Api<Deployment> = Api::namespaced(self.client().clone(), self.namespace());
+        let list = api.list(&ListParams::default()).await.ok()?;
+        let theirs = list
+            .items
+            .iter()
+            .filter(|one| makes(one.spec.template.metadata.as_ref(), label));
+        let conditions = theirs.flat_map(|one| one.status.iter().flat_map(|it| &it.conditions));
+        let refused = conditions
+            .flatten()
+            .filter(|one| one.type_.as_deref() == Some("ReplicaFailure"))
+            .find(|one| one.status.as_deref() == Some("True"))
+            .map(|one| one.message.clone());
+        match refused {
+            Some(message) => message,
+            None => self.not_made_by_set(label).await,
+        }
+    }
+
+    async fn not_made_by_set(&self, label: (&str, &str)) -> Option<String> {
+        let api: Api<StatefulSet> = Api::namespaced(self.client().clone(), self.namespace());
+        let list = api.list(&ListParams::default()).await.ok()?;
+        let mut sets = list.items.iter();
+        let set = sets.find(|one| makes(one.spec.template.metadata.as_ref(), label))?;
+        let of_set = format!("reason=FailedCreate,involvedObject.name={}", set.name_any());
+        let api: Api<Event> = Api::namespaced(self.client().clone(), self.namespace());
+        let events = api
+            .list(&ListParams::default().fields(&of_set))
+            .await
+            .ok()?;
+        let said = events.items.into_iter().rev();
+        said.filter_map(|event| event.message).next()
     }
 
     /// A pod that waits for a volume says so only through its claim.
@@ -160,6 +200,15 @@ impl Cluster {
         }
         reason
     }
+}
+
+/// Whether the pods of a template carry a label.
+fn makes(template: Option<&ObjectMeta>, (key, value): (&str, &str)) -> bool {
+    let labels = template.and_then(|meta| meta.labels.as_ref());
+    labels
+        .and_then(|labels| labels.get(key))
+        .map(String::as_str)
+        == Some(value)
 }
 
 /// Why an object's conditions do not hold yet.

@@ -5,11 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 
-use super::{Cluster, Host, LookError, RewindError};
-use crate::embedded::api::tls::init_tls;
+use super::{Cluster, Context, ContextRequest, Host, LookError, RewindError};
 use crate::embedded::bus::Bus;
 use crate::embedded::cluster::{known_addresses, kubeconfig_path};
 use crate::kinds::NAMESPACE;
@@ -24,25 +21,21 @@ impl Cluster {
     /// # Errors
     /// [`LookError::Unreachable`] when the session's kubeconfig is not there or cannot be used.
     pub async fn of_running(folder: &Path) -> Result<Self, LookError> {
-        let path = kubeconfig_path(folder);
         let unusable = |reason: String| LookError::Unreachable {
             service: "kubernetes".to_owned(),
             port: 443,
-            reason: format!("{}: {reason}", path.display()),
+            reason,
         };
-        init_tls();
-        let kubeconfig =
-            Kubeconfig::read_from(&path).map_err(|error| unusable(error.to_string()))?;
-        let options = KubeConfigOptions {
-            context: Some(PERSONA.to_owned()),
-            ..KubeConfigOptions::default()
+        let request = ContextRequest {
+            name: PERSONA.to_owned(),
+            kubeconfig: Some(kubeconfig_path(folder)),
+            confirmed: None,
         };
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        let context = Context::load(&request)
             .await
             .map_err(|error| unusable(error.to_string()))?;
-        let client = Client::try_from(config).map_err(|error| unusable(error.to_string()))?;
         Ok(Self::embedded(
-            client,
+            context.client,
             NAMESPACE,
             Arc::new(RunningHost(folder.to_owned())),
         ))

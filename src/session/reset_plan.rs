@@ -36,7 +36,11 @@ impl State {
             .zip(first)
             .is_some_and(|(kept, first)| kept.snapshots.contains_key(first));
         let world = "the objects in the cluster, the ledger and the bus";
-        if snapshot {
+        if !self.rewinds() {
+            plan.leaves.push(format!(
+                "{world}: others use this cluster, and nothing of it is set back; each stage applies its manifests again"
+            ));
+        } else if snapshot {
             plan.restores
                 .push(format!("{world}, to how they were at the start of the lab"));
         } else {
@@ -56,5 +60,37 @@ impl State {
                 .push("that this lab was completed once".to_owned());
         }
         plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lab::StageKind;
+    use crate::session::State;
+    use crate::session::state::tests::{lab, stage};
+
+    /// What is promised is what can be done: a cluster of others is not set back.
+    #[test]
+    fn a_cluster_that_others_use_is_left_as_it_is() {
+        let labs = vec![lab("one", vec![stage("send", StageKind::Send)])];
+        for (tag, copied, restored) in [
+            (None, true, true),
+            (None, false, false),
+            (Some("abcde"), true, false),
+            (Some("abcde"), false, false),
+        ] {
+            let mut state = State::new(labs.clone().into(), jiff::Timestamp::UNIX_EPOCH);
+            state.set_tag(tag);
+            if copied {
+                state.snapshot(&mut Vec::new());
+            }
+            let plan = state.reset_plan("one");
+            let says = |list: &[String]| {
+                list.iter()
+                    .any(|one| one.contains("the ledger and the bus"))
+            };
+            assert_eq!(says(&plan.restores), restored, "{tag:?} {copied}: {plan:?}");
+            assert_eq!(says(&plan.leaves), !restored, "{tag:?} {copied}: {plan:?}");
+        }
     }
 }

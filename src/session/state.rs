@@ -127,6 +127,12 @@ impl State {
         self.tag = tag.map(str::to_owned);
     }
 
+    /// Whether the cluster can be set back to a copy: one that others use, too, cannot.
+    #[must_use]
+    pub fn rewinds(&self) -> bool {
+        self.tag.is_none()
+    }
+
     /// Takes one message, and answers what is to be done about it, in order.
     pub fn update(&mut self, message: Message, context: &Context) -> Vec<Effect> {
         self.now = self.now.max(context.now);

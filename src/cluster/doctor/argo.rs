@@ -86,15 +86,17 @@ struct Controller {
     ready: i32,
     /// Command and arguments.
     words: Vec<String>,
+    /// Environment variables with a value of their own.
+    environment: Vec<(String, String)>,
 }
 
 impl Controller {
     fn of(deployment: &Deployment, image: &str, word: Option<&str>) -> Option<Self> {
         let template = deployment.spec.template.spec.as_ref()?;
-        let container = template.containers.iter().find(|container| {
-            let known = container.image.as_deref().unwrap_or_default();
-            known.contains(image)
-        })?;
+        let container = template
+            .containers
+            .iter()
+            .find(|container| is_image(container.image.as_deref().unwrap_or_default(), image))?;
         let words: Vec<String> = container
             .command
             .iter()
@@ -113,6 +115,12 @@ impl Controller {
                 .and_then(|status| status.ready_replicas)
                 .unwrap_or(0),
             words,
+            environment: container
+                .env
+                .iter()
+                .flatten()
+                .filter_map(|one| Some((one.name.clone(), one.value.clone()?)))
+                .collect(),
         })
     }
 
@@ -124,24 +132,49 @@ impl Controller {
         tag.strip_prefix('v').unwrap_or(tag)
     }
 
-    /// The one namespace that it watches; `None` when it watches all.
-    fn watches(&self) -> Option<String> {
-        let value = |name: &str| {
-            self.words.iter().enumerate().find_map(|(index, word)| {
-                match word.strip_prefix(name)?.strip_prefix('=') {
-                    Some(value) => Some(value.to_owned()),
-                    None if word == name => self.words.get(index + 1).cloned(),
-                    None => None,
+    /// The value of an option: of its arguments, else of the variable that stands for it.
+    fn option(&self, name: &str) -> Option<&str> {
+        let mut words = self.words.iter().enumerate();
+        let given = words.find_map(|(index, word)| {
+            match word
+                .strip_prefix("--")?
+                .strip_prefix(name)?
+                .strip_prefix('=')
+            {
+                Some(value) => Some(value),
+                None if word.len() == name.len() + 2 => {
+                    let next = self.words.get(index + 1).map_or("", String::as_str);
+                    Some(if next.starts_with('-') { "" } else { next })
                 }
-            })
-        };
-        let flag = |name: &str| {
-            self.words
-                .iter()
-                .any(|word| word == name || *word == format!("{name}=true"))
-        };
-        value("--managed-namespace")
-            .or_else(|| flag("--namespaced").then(|| self.namespace.clone()))
+                None => None,
+            }
+        });
+        given.or_else(|| {
+            let variable = format!("ARGO_{}", name.replace('-', "_").to_ascii_uppercase());
+            let mut environment = self.environment.iter();
+            environment.find_map(|(name, value)| (*name == variable).then_some(value.as_str()))
+        })
+    }
+
+    /// The one namespace that it watches; `None` when it watches all. Without `--namespaced` it does, whatever
+    /// `--managed-namespace` says.
+    fn watches(&self) -> Option<&str> {
+        let namespaced = self.option("namespaced")?;
+        if matches!(namespaced, "false" | "False" | "FALSE" | "f" | "F" | "0") {
+            return None;
+        }
+        let managed = self.option("managed-namespace");
+        Some(
+            managed
+                .filter(|name| !name.is_empty())
+                .unwrap_or(&self.namespace),
+        )
+    }
+
+    /// How much it is the one that looks after a namespace.
+    fn rank(&self, namespace: &str) -> (bool, bool) {
+        let watches = self.watches().is_none_or(|only| only == namespace);
+        (watches, self.ready > 0)
     }
 
     fn point(
@@ -164,7 +197,7 @@ impl Controller {
                 ),
             );
         }
-        if let Some(only) = self.watches().filter(|only| only != patient.namespace()) {
+        if let Some(only) = self.watches().filter(|only| *only != patient.namespace()) {
             return Point::missing(
                 name,
                 format!("{place}: it watches namespace {only} alone, and nobody looks at {}", patient.namespace()),
@@ -188,6 +221,15 @@ impl Controller {
         )
         .mended_by(install)
     }
+}
+
+/// Whether an image is of this name, in whatever registry and folder: mirrors keep the last part.
+fn is_image(image: &str, name: &str) -> bool {
+    let image = image.split('@').next().unwrap_or_default();
+    let last = image.rsplit('/').next().unwrap_or_default();
+    last.split(':')
+        .next()
+        .is_some_and(|last| last.contains(name))
 }
 
 /// The controllers found, or why none could be looked for.
@@ -214,16 +256,19 @@ impl Controllers {
                 (found, Some(why(&error)))
             }
         };
-        let first = |image: &str, word: Option<&str>| {
-            deployments
+        // Several may be installed, each for namespaces of its own.
+        let best = |image: &str, word: Option<&str>| {
+            let found = deployments
                 .iter()
-                .find_map(|one| Controller::of(one, image, word))
+                .rev()
+                .filter_map(|one| Controller::of(one, image, word));
+            found.max_by_key(|one| one.rank(patient.namespace()))
         };
         Self {
             events: CONTROLLER_WORDS
                 .iter()
-                .find_map(|word| first("argoproj/argo-events", Some(word))),
-            workflows: first("argoproj/workflow-controller", None),
+                .find_map(|word| best("argo-events", Some(word))),
+            workflows: best("workflow-controller", None),
             unseen,
         }
     }
@@ -281,15 +326,12 @@ impl Controllers {
     async fn settings(&self, patient: &Patient<'_>) -> Option<ConfigMap> {
         let controller = self.workflows.as_ref()?;
         let name = controller
-            .words
-            .iter()
-            .skip_while(|word| *word != "--configmap")
-            .nth(1)
-            .cloned()
-            .unwrap_or_else(|| "workflow-controller-configmap".to_owned());
+            .option("configmap")
+            .filter(|name| !name.is_empty())
+            .unwrap_or("workflow-controller-configmap");
         let api: Api<ConfigMap> =
             Api::namespaced(patient.context.client.clone(), &controller.namespace);
-        api.get_opt(&name).await.ok().flatten()
+        api.get_opt(name).await.ok().flatten()
     }
 }
 
@@ -542,16 +584,45 @@ mod tests {
                 &["--namespaced", "--managed-namespace", "shop"],
                 Some("shop"),
             ),
-            (&["--managed-namespace=shop"], Some("shop")),
+            (&["--namespaced", "--managed-namespace=shop"], Some("shop")),
+            (&["--managed-namespace=shop", "--namespaced"], Some("shop")),
+            // It is ignored without the other.
+            (&["--managed-namespace=shop"], None),
+            (&["--managed-namespace", "shop"], None),
+            (&["--namespaced", "--configmap=x"], Some("argo")),
         ] {
             let found = Controller::of(
                 &deployment(image, &[], args, 1),
-                "argoproj/workflow-controller",
+                "workflow-controller",
                 None,
             )
             .unwrap();
-            assert_eq!(found.watches().as_deref(), watches, "{args:?}");
+            assert_eq!(found.watches(), watches, "{args:?}");
             assert_eq!(found.version(), "4.1.2");
+        }
+        let mut by_variables = deployment(image, &[], &[], 1);
+        let template = by_variables.spec.template.spec.as_mut().unwrap();
+        template.containers[0].env =
+            serde_json::from_value(json!([{"name": "ARGO_NAMESPACED", "value": "true"},
+            {"name": "ARGO_MANAGED_NAMESPACE", "value": "shop"}]))
+            .unwrap();
+        let found = Controller::of(&by_variables, "workflow-controller", None).unwrap();
+        assert_eq!(found.watches(), Some("shop"));
+    }
+
+    #[test]
+    fn a_mirrored_image_is_known_by_its_last_part() {
+        for (image, known) in [
+            ("quay.io/argoproj/argo-events:v1.9.11", true),
+            (
+                "registry.corp:5000/mirror/quay/argo-events:v1.9.11@sha256:abc",
+                true,
+            ),
+            ("argo-events.corp/web:1", false),
+            ("argo-events:5000/web", false),
+            ("", false),
+        ] {
+            assert_eq!(is_image(image, "argo-events"), known, "{image}");
         }
     }
 
@@ -562,14 +633,14 @@ mod tests {
         assert_eq!(
             Controller::of(
                 &deployment(image, &[], &["sensor-service"], 1),
-                "argoproj/argo-events",
+                "argo-events",
                 word
             ),
             None
         );
         let found = Controller::of(
             &deployment(image, &[], &["controller"], 1),
-            "argoproj/argo-events",
+            "argo-events",
             word,
         )
         .unwrap();

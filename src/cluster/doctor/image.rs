@@ -40,6 +40,9 @@ pub(super) async fn point(patient: &Patient<'_>, options: &Options) -> Point {
             return Point::unknown(NAME, "the namespace is not there yet", shows)
                 .mended_by(patient.eventlab("cluster prepare"));
         }
+        Err(kube::Error::Api(status)) if is_admission(&status.message) => {
+            return refused(patient, &status.message, shows);
+        }
         Err(error) => return Point::unknown(NAME, why(&error), shows),
     };
     let seen = watch(&api, &name).await;
@@ -53,6 +56,40 @@ pub(super) async fn point(patient: &Patient<'_>, options: &Options) -> Point {
                 "docker build -t {image} . && kind load docker-image {image} (k3d image import, minikube image load), or name one that can be pulled with --image"
             )),
     }
+}
+
+/// Whoever lacks the right is told that he "cannot create" it; a policy of the cluster or the namespace says something else.
+fn is_admission(message: &str) -> bool {
+    !message.contains("cannot create resource")
+        && [
+            "PodSecurity",
+            "quota",
+            "admission webhook",
+            "LimitRange",
+            "limits.",
+        ]
+        .iter()
+        .any(|sign| message.contains(sign))
+}
+
+/// A rule of the namespace keeps pods out: the labs' are no others.
+fn refused(patient: &Patient<'_>, message: &str, shows: String) -> Point {
+    let (kubectl, name) = (&patient.kubectl, patient.namespace());
+    let mend = if message.contains("PodSecurity") {
+        format!(
+            "{kubectl} label namespace {name} pod-security.kubernetes.io/enforce=baseline --overwrite"
+        )
+    } else if message.contains("quota") {
+        format!("{kubectl} -n {name} describe resourcequota; the labs need about 12 pods")
+    } else {
+        "ask whoever runs the cluster to leave the labs' namespace out of that rule".to_owned()
+    };
+    Point::missing(
+        NAME,
+        format!("the cluster refuses a pod with it: {message}"),
+        shows,
+    )
+    .mended_by(mend)
 }
 
 fn pod(image: &str) -> serde_json::Value {

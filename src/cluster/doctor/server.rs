@@ -9,6 +9,7 @@ use kube::api::PostParams;
 use kube::client::Body;
 
 use super::{Patient, Point, why};
+use crate::cluster::unanswered;
 use crate::embedded::node::NODE_NAME;
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
 
@@ -24,12 +25,7 @@ pub(super) async fn points(patient: &Patient<'_>) -> (Vec<Point>, Option<String>
     let shows = format!("{} version", patient.kubectl);
     let info = match patient.context.client.apiserver_version().await {
         Ok(info) => info,
-        Err(error) => {
-            let found = format!("{} does not answer: {error}", patient.context.server);
-            let point = Point::unknown("server", found, shows)
-                .mended_by(format!("{} cluster-info", patient.kubectl));
-            return (vec![point], None);
-        }
+        Err(error) => return (vec![no_answer(patient, &error, shows)], None),
     };
     let minor: Option<u32> = info
         .minor
@@ -60,6 +56,21 @@ pub(super) async fn points(patient: &Patient<'_>) -> (Vec<Point>, Option<String>
         namespace(patient).await,
     ];
     (points, Some(info.git_version))
+}
+
+fn no_answer(patient: &Patient<'_>, error: &kube::Error, shows: String) -> Point {
+    let (server, why) = (&patient.context.server, unanswered(error));
+    let (found, mend) = match error {
+        kube::Error::Api(status) if status.code == 401 => (
+            format!("{server} does not take the context's login, it may have run out: {why}"),
+            format!("log in again; {} auth whoami", patient.kubectl),
+        ),
+        _ => (
+            format!("{server} does not answer: {why}"),
+            format!("{} cluster-info", patient.kubectl),
+        ),
+    };
+    Point::unknown("server", found, shows).mended_by(mend)
 }
 
 /// Whether `eventlab node` works on the cluster.
@@ -183,9 +194,9 @@ fn judge_namespace(namespace: &Namespace, name: &str, kubectl: &str, shows: Stri
         .get("pod-security.kubernetes.io/enforce")
         .map(String::as_str)
     {
-        Some("restricted") => Point::warn(
+        Some("restricted") => Point::missing(
             "namespace",
-            format!("{name} enforces the restricted pod security standard; Argo's own pods do not meet it"),
+            format!("{name} enforces the restricted pod security standard; Argo's own pods and the labs' do not meet it, and none is made"),
             shows,
         )
         .mended_by(format!(

@@ -81,11 +81,32 @@ async fn class(patient: &Patient<'_>) -> Point {
             kubectl = patient.kubectl
         ));
     }
-    Point::good(
-        "storage class",
-        format!("the default {name} ({provisioner}){}", nodes(patient).await),
-        shows,
-    )
+    let found = format!("the default {name} ({provisioner})");
+    match nodes(patient).await {
+        Some(nodes) if nodes > 1 && !is_local(provisioner) => Point::warn(
+            "storage class",
+            format!("{found}, and {nodes} nodes: a volume is attached to one of them at a time, and a Workflow's pod that comes to another one than the ledger's waits for it without end (`Multi-Attach error`)"),
+            shows,
+        )
+        .mended_by(format!(
+            "keep the labs on one node ({} cordon THE-OTHERS), or make a class of local volumes the default: its pods follow their volume",
+            patient.kubectl
+        )),
+        Some(nodes) if nodes > 1 => Point::good(
+            "storage class",
+            format!("{found}; with {nodes} nodes every pod of the ledger runs where its volume is"),
+            shows,
+        ),
+        _ => Point::good("storage class", found, shows),
+    }
+}
+
+/// Volumes of a node's own disk: the scheduler knows which.
+fn is_local(provisioner: &str) -> bool {
+    let lower = provisioner.to_ascii_lowercase();
+    ["local", "hostpath", "host-path"]
+        .iter()
+        .any(|sign| lower.contains(sign))
 }
 
 fn is_network(provisioner: &str) -> bool {
@@ -93,16 +114,20 @@ fn is_network(provisioner: &str) -> bool {
     NETWORK.iter().any(|sign| lower.contains(sign))
 }
 
-/// A volume of one node makes all pods of the ledger run there.
-async fn nodes(patient: &Patient<'_>) -> String {
+/// How many nodes take pods, where they may be listed.
+async fn nodes(patient: &Patient<'_>) -> Option<usize> {
     let api: Api<Node> = Api::all(patient.context.client.clone());
-    match api.list(&ListParams::default()).await {
-        Ok(list) if list.items.len() > 1 => format!(
-            "; with {} nodes every pod of the ledger must run where its volume is",
-            list.items.len()
-        ),
-        _ => String::new(),
-    }
+    let list = api.list(&ListParams::default()).await.ok()?;
+    let takes = |node: &&Node| {
+        let spec = node.spec.as_ref();
+        let mut taints = spec
+            .and_then(|spec| spec.taints.as_ref())
+            .into_iter()
+            .flatten();
+        // Cordoned nodes have such a taint, too.
+        !taints.any(|taint| taint.effect == "NoSchedule")
+    };
+    Some(list.items.iter().filter(takes).count())
 }
 
 async fn claim(patient: &Patient<'_>) -> Point {

@@ -117,6 +117,10 @@ fn refused(code: u64) -> Value {
     json!({"refused": code})
 }
 
+fn forbidden(message: &str) -> Value {
+    json!({"refused": 403, "message": message})
+}
+
 /// How far the server's clock is ahead (seconds), and rights that are not there (`VERB RESOURCE`).
 #[derive(Clone, Copy, Default)]
 struct Odd {
@@ -153,7 +157,7 @@ fn answer(world: &World, odd: Odd, method: &Method, path: &str, body: &Value) ->
             (
                 code,
                 json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
-                "message": format!("{path} is refused"), "code": code}),
+                "message": value["message"].as_str().map_or(format!("{path} is refused"), str::to_owned), "code": code}),
             )
         }
         Some(value) => (200, value.clone()),
@@ -261,6 +265,63 @@ async fn a_sound_cluster_is_sound_in_every_point() {
     }
 }
 
+/// Where a volume goes from node to node, only one of them has it; a node that takes no pods does not count.
+#[tokio::test]
+async fn several_nodes_are_a_matter_of_the_class() {
+    let node =
+        |name: &str, taints: Value| json!({"metadata": {"name": name}, "spec": {"taints": taints}});
+    let tainted = json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]);
+    let two = json!({"items": [node("a", json!([])), node("b", json!([]))]});
+    let one = json!({"items": [node("a", json!([])), node("b", tainted)]});
+    for (provisioner, nodes, verdict, word) in [
+        ("ebs.csi.aws.com", &two, Verdict::Warn, "Multi-Attach"),
+        ("ebs.csi.aws.com", &one, Verdict::Good, "ebs"),
+        ("rancher.io/local-path", &two, Verdict::Good, "2 nodes"),
+    ] {
+        let mut world = sound();
+        world.insert(CLASSES.to_owned(), class("standard", provisioner, true));
+        world.insert("/api/v1/nodes".to_owned(), nodes.clone());
+        let points = points(world, Odd::default(), "lab").await;
+        let point = points
+            .iter()
+            .find(|point| point.name == "storage class")
+            .unwrap();
+        assert_eq!(point.verdict, verdict, "{point:?}");
+        assert!(point.found.contains(word), "{point:?}");
+    }
+}
+
+/// Several are installed, in whatever order: the one that looks after the namespace is the one that counts.
+#[tokio::test]
+async fn a_controller_of_others_is_nobodys_fault() {
+    let others = |image: &str, word: &[&str]| {
+        let words = [word, &["--namespaced"]].concat();
+        deployment("team-a", image, &words, 1)
+    };
+    let mut installed = vec![
+        others("quay.io/argoproj/argo-events:v1.7.2", &["controller"]),
+        others("quay.io/argoproj/workflow-controller:v3.4.0", &[]),
+        events(&["--managed-namespace", "argo"], 1),
+        deployment(
+            "argo",
+            "mirror.corp:5000/quay/workflow-controller:v4.1.2",
+            &[],
+            1,
+        ),
+        deployment("old", "quay.io/argoproj/workflow-controller:v3.4.0", &[], 0),
+    ];
+    for _ in 0..installed.len() {
+        installed.rotate_left(1);
+        let mut world = sound();
+        world.insert(DEPLOYMENTS.to_owned(), json!({"items": installed}));
+        let points = points(world, Odd::default(), "lab").await;
+        for name in ["argo events", "argo workflows"] {
+            let point = points.iter().find(|point| point.name == name).unwrap();
+            assert_eq!(point.verdict, Verdict::Good, "{point:?}");
+        }
+    }
+}
+
 /// What is changed in a sound cluster, the point that says so, its verdict, and words of the finding and of the mend.
 type Case = (
     &'static str,
@@ -338,7 +399,7 @@ fn cases() -> Vec<Case> {
                 json!({MANAGED_BY_LABEL: MANAGED_BY, "pod-security.kubernetes.io/enforce": "restricted"}),
             ),
             "namespace",
-            Warn,
+            Missing,
             "restricted",
             "enforce=baseline",
         ),
@@ -377,7 +438,7 @@ fn cases() -> Vec<Case> {
         (
             DEPLOYMENTS,
             deployments(
-                events(&["--managed-namespace", "shop"], 1),
+                events(&["--namespaced", "--managed-namespace", "shop"], 1),
                 workflows(&[], 1),
             ),
             "argo events",
@@ -614,6 +675,52 @@ fn cases() -> Vec<Case> {
             Missing,
             "exit code 128",
             "docker build",
+        ),
+        (
+            "/api/v1/namespaces/eventlab/pods",
+            forbidden(
+                "pods \"eventlab-image-x\" is forbidden: violates PodSecurity \"restricted:latest\": runAsNonRoot != true",
+            ),
+            "image",
+            Missing,
+            "refuses a pod with it",
+            "enforce=baseline",
+        ),
+        (
+            "/api/v1/namespaces/eventlab/pods",
+            forbidden(
+                "pods \"eventlab-image-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3",
+            ),
+            "image",
+            Missing,
+            "limited: pods=3",
+            "describe resourcequota",
+        ),
+        (
+            "/api/v1/namespaces/eventlab/pods",
+            forbidden("admission webhook \"images.corp\" denied the request: only our registry"),
+            "image",
+            Missing,
+            "only our registry",
+            "leave the labs' namespace out",
+        ),
+        (
+            "/api/v1/namespaces/eventlab/pods",
+            forbidden(
+                "pods is forbidden: User \"dana\" cannot create resource \"pods\" in API group \"\" in the namespace \"eventlab\"",
+            ),
+            "image",
+            Unknown,
+            "may not look",
+            "ask whoever",
+        ),
+        (
+            "/version",
+            json!({"refused": 401, "message": "Unauthorized"}),
+            "server",
+            Unknown,
+            "does not take the context's login",
+            "auth whoami",
         ),
         (
             "/api/v1/namespaces/eventlab/pods",

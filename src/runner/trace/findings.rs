@@ -294,14 +294,16 @@ impl Search {
         }
         let level = pipeline.sensor_level.unwrap_or("?");
         let name = pipeline.sensor_name();
-        let would = if level == "debug" {
+        let would = if pipeline.writes_mismatches() {
             "a line of the current container with this arrival's id; lines are sampled above 100 a second".to_owned()
         } else {
             format!(
                 "LOG_LEVEL=debug in spec.template.container.env of Sensor {name} (it logs at {level}, where a clean mismatch is not written; setting it restarts the Sensor), and then a new event"
             )
         };
-        let line = if self.lines_known || self.message.is_none() {
+        // A quiet log is no unknown one.
+        let unknown = !self.lines_known && self.lines_seen >= releases::ENOUGH_LINES;
+        let line = if !unknown || self.message.is_none() {
             "no line names it"
         } else {
             return Finding::unproven(

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::cluster::{Cluster, EVENT_BUS, LookError, Request};
 use crate::kinds::{self, TRACE_HEADER};
 use crate::runner::expected::{Subscription, subscriptions};
+use crate::runner::releases::{self, Release};
 use crate::runner::{gate, looking};
 
 /// Why a pipeline cannot be traced.
@@ -57,6 +58,8 @@ pub struct Pipeline {
     /// `debug`, `info`, …: the level of the Sensor's pod; `None` while it has none.
     pub sensor_level: Option<&'static str>,
     pub source_level: Option<&'static str>,
+    /// The release that the image of the Sensor's pod names, where it is one that is known.
+    pub release: Option<&'static Release>,
     /// How `kubectl` has to be called to look at the same namespace of the same cluster.
     pub kubectl: String,
 }
@@ -102,6 +105,7 @@ impl Pipeline {
             subscriptions,
             sensor_level: sensor_pods.first().map(gate::log_level),
             source_level: source_pods.first().map(gate::log_level),
+            release: sensor_pods.first().and_then(release),
             kubectl: cluster.kubectl(),
         })
     }
@@ -114,6 +118,15 @@ impl Pipeline {
             .flatten()
             .filter_map(|(_, events)| events.get(&self.event))
             .any(|event| event.get("filter").is_some_and(|filter| !filter.is_null()))
+    }
+
+    /// Whether the Sensor writes a line where an event just does not match.
+    #[must_use]
+    pub fn writes_mismatches(&self) -> bool {
+        match self.release.map(|release| release.mismatch) {
+            Some("warn") => self.sensor_level != Some("error"),
+            _ => self.sensor_level == Some("debug"),
+        }
     }
 
     /// The EventBus that the EventSource publishes on.
@@ -145,11 +158,11 @@ impl Pipeline {
         text(&self.sensor, "/metadata/name")
     }
 
-    /// Where one request has to go.
+    /// Where one request has to go; `reached` where an address was given that leads to the webhook without its Service.
     ///
     /// # Errors
     /// [`TraceError::NoWebhook`].
-    pub fn webhook(&self) -> Result<Webhook, TraceError> {
+    pub fn webhook(&self, reached: bool) -> Result<Webhook, TraceError> {
         let none = |why: String| {
             TraceError::NoWebhook(format!(
                 "EventSource {}, event {}: {why}; send the event as you always do and look for it with --no-send --arrival ID",
@@ -163,19 +176,15 @@ impl Pipeline {
             .and_then(|webhooks| webhooks.get(&self.event))
             .ok_or_else(|| none("it is no webhook".to_owned()))?;
         let port = number(&spec["port"]).ok_or_else(|| none("it names no port".to_owned()))?;
-        let ports = self
-            .event_source
-            .pointer("/spec/service/ports")
-            .and_then(Value::as_array)
-            .ok_or_else(|| none("the EventSource has no `service`".to_owned()))?;
-        let leads = |entry: &&Value| {
-            number(&entry["targetPort"]).or_else(|| number(&entry["port"])) == Some(port)
+        let tls = ["serverCertSecret", "serverKeySecret"];
+        if tls.iter().any(|secret| spec[secret].is_object()) {
+            return Err(none("it takes TLS alone (serverCertSecret)".to_owned()));
+        }
+        let service_port = if reached {
+            port
+        } else {
+            self.service_port(port).map_err(none)?
         };
-        let service_port = ports
-            .iter()
-            .find(leads)
-            .and_then(|entry| number(&entry["port"]))
-            .ok_or_else(|| none(format!("its Service has no port for {port}")))?;
         let path = text(spec, "/endpoint");
         let method = text(spec, "/method");
         Ok(Webhook {
@@ -184,6 +193,25 @@ impl Pipeline {
             service: format!("{}-eventsource-svc", self.source_name()),
             port: service_port,
         })
+    }
+
+    /// The port of the EventSource's Service that leads to a port of its pod.
+    fn service_port(&self, port: u16) -> Result<u16, String> {
+        let ports = self
+            .event_source
+            .pointer("/spec/service/ports")
+            .and_then(Value::as_array)
+            .ok_or(
+                "the EventSource has no `service` (--webhook ADDRESS:PORT names another way in)",
+            )?;
+        let leads = |entry: &&Value| {
+            number(&entry["targetPort"]).or_else(|| number(&entry["port"])) == Some(port)
+        };
+        ports
+            .iter()
+            .find(leads)
+            .and_then(|entry| number(&entry["port"]))
+            .ok_or_else(|| format!("its Service has no port for {port}"))
     }
 }
 
@@ -207,6 +235,15 @@ impl Webhook {
             lose_answer: false,
         }
     }
+}
+
+/// The release that the image of a pod's container `main` names.
+fn release(pod: &Value) -> Option<&'static Release> {
+    let containers = pod.pointer("/spec/containers")?.as_array()?;
+    let main = containers.iter().find(|one| text(one, "/name") == "main")?;
+    let image = text(main, "/image").split('@').next()?;
+    let (_, tag) = image.rsplit('/').next()?.split_once(':')?;
+    releases::of_version(tag)
 }
 
 fn bus_of(object: &Value) -> &str {
@@ -338,7 +375,34 @@ pub(super) mod tests {
             subject: "default.web.order".into(),
             sensor_level: Some("info"),
             source_level: Some("info"),
+            release: releases::of_version("v1.9.11"),
             kubectl: "kubectl -n ns".into(),
+        }
+    }
+
+    /// Before 1.9 a mismatch was a warning.
+    #[test]
+    fn what_a_sensor_writes_is_a_matter_of_its_release() {
+        let pod = |image: &str| json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+        for (image, level, writes) in [
+            ("quay.io/argoproj/argo-events:v1.9.11", "info", false),
+            ("quay.io/argoproj/argo-events:v1.9.11", "debug", true),
+            (
+                "mirror.corp:5000/argo-events:v1.8.1@sha256:abc",
+                "info",
+                true,
+            ),
+            ("quay.io/argoproj/argo-events:v1.7.6", "error", false),
+            ("mirror.corp:5000/argo-events", "info", false),
+            ("argo-events@sha256:abc", "debug", true),
+            ("", "info", false),
+        ] {
+            let one = Pipeline {
+                release: release(&pod(image)),
+                sensor_level: Some(level),
+                ..pipeline()
+            };
+            assert_eq!(one.writes_mismatches(), writes, "{image} {level}");
         }
     }
 
@@ -364,7 +428,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_webhook_is_found_behind_its_service() {
-        let webhook = pipeline().webhook().unwrap();
+        let webhook = pipeline().webhook(false).unwrap();
         assert_eq!(
             (webhook.method.as_str(), webhook.path.as_str(), webhook.port),
             ("PUT", "/order", 80)
@@ -374,7 +438,7 @@ pub(super) mod tests {
         other.event = "plain".into();
         assert!(
             other
-                .webhook()
+                .webhook(false)
                 .unwrap_err()
                 .to_string()
                 .contains("no port for 1")
@@ -382,15 +446,25 @@ pub(super) mod tests {
         other.event_source["spec"]["service"] = Value::Null;
         assert!(
             other
-                .webhook()
+                .webhook(false)
                 .unwrap_err()
                 .to_string()
                 .contains("no `service`")
         );
+        // An address of one's own needs no Service.
+        assert_eq!(other.webhook(true).unwrap().port, 1);
+        other.event_source["spec"]["webhook"]["plain"]["serverCertSecret"] = json!({"name": "s"});
+        for reached in [false, true] {
+            let refused = other.webhook(reached).unwrap_err().to_string();
+            assert!(
+                refused.contains("TLS") && refused.contains("--no-send"),
+                "{refused}"
+            );
+        }
         other.event = "kafka".into();
         assert!(
             other
-                .webhook()
+                .webhook(false)
                 .unwrap_err()
                 .to_string()
                 .contains("--no-send")

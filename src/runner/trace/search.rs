@@ -58,12 +58,15 @@ pub struct Search {
     pub(super) consumers: Vec<ConsumerInfo>,
     pub(super) lines: Vec<Seen>,
     pub(super) workflows: Vec<Candidate>,
-    /// A line of the Sensor that could be read at all.
+    /// Lines that were seen, and whether any could be read at all.
+    pub(super) lines_seen: u64,
     pub(super) lines_known: bool,
     since: Timestamp,
     /// Where reading the bus begins.
     after: u64,
     first_rejected: Option<Instant>,
+    /// The stream is read no longer than this: a long one takes its time.
+    until: Option<Instant>,
     followers: Vec<(LogFollower, mpsc::Receiver<LogLine>)>,
     /// With the EventBus that the EventSource publishes on.
     cluster: Cluster,
@@ -96,10 +99,12 @@ impl Search {
             consumers: Vec::new(),
             lines: Vec::new(),
             workflows: Vec::new(),
+            lines_seen: 0,
             lines_known: false,
             since,
             after: 0,
             first_rejected: None,
+            until: None,
             cluster: cluster.with_event_bus(pipeline.event_bus()),
         };
         if new {
@@ -138,6 +143,7 @@ impl Search {
     /// Looks until it is known how far the event came, or patience is over. True when it is known.
     pub async fn follow(&mut self, pipeline: &Pipeline, patience: Duration) -> bool {
         let started = Instant::now();
+        self.until = Some(started + patience);
         loop {
             self.look(pipeline).await;
             if self.settled(pipeline) {
@@ -188,6 +194,12 @@ impl Search {
                 self.sought.arrival = Some(found.arrival.clone());
                 self.sought.trace = self.sought.trace.take().or_else(|| found.trace.clone());
                 self.message = Some(found);
+                return;
+            }
+            if self.until.is_some_and(|until| Instant::now() > until) {
+                self.no_bus = Some(format!(
+                    "in the time given the stream was read up to sequence {last}, and more is there (--timeout)"
+                ));
                 return;
             }
         }
@@ -263,6 +275,7 @@ impl Search {
     }
 
     fn take(&mut self, line: LogLine) {
+        self.lines_seen += 1;
         let Some(event) = matchers::read(&line.text) else {
             return;
         };
@@ -366,7 +379,7 @@ impl Search {
         }
         // Judged, and no line will say how: below debug a clean mismatch is not written.
         self.judged(pipeline) == Some(true)
-            && pipeline.sensor_level != Some("debug")
+            && !pipeline.writes_mismatches()
             && self
                 .first_rejected
                 .get_or_insert_with(Instant::now)
@@ -429,5 +442,84 @@ fn candidate(workflow: &DynamicObject, sought: &Sought) -> Candidate {
             .map(|time| time.0.to_string())
             .unwrap_or_default(),
         names_the_event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pipeline::tests::pipeline;
+    use super::*;
+    use crate::cluster::{BusAccess, ContainerInstance, Context, ContextRequest, RealCluster};
+
+    /// For an event that is on the bus, where nobody answers.
+    async fn search() -> Search {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let config = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\nusers: []\ncontexts: [{name: c, context: {cluster: c}}]\n";
+        std::fs::write(&path, config).unwrap();
+        let request = ContextRequest {
+            name: "c".to_owned(),
+            kubeconfig: Some(path),
+            confirmed: None,
+        };
+        let context = Context::load(&request).await.unwrap();
+        let options = RealCluster {
+            bus: BusAccess::LogOnly,
+            ..RealCluster::default()
+        };
+        let cluster = Cluster::of_context(&context, "ns", options);
+        let sought = Sought {
+            arrival: Some("a1".to_owned()),
+            trace: None,
+        };
+        let mut search = Search::begin(&cluster, &pipeline(), sought, false).await;
+        search.message = Some(BusMessage {
+            sequence: 1,
+            subject: "default.web.order".to_owned(),
+            time: Timestamp::UNIX_EPOCH,
+            arrival: "a1".to_owned(),
+            trace: None,
+        });
+        search
+    }
+
+    fn line(message: &str) -> LogLine {
+        let pod = ContainerInstance {
+            pod: "p".to_owned(),
+            uid: "u".to_owned(),
+            container: "main".to_owned(),
+            instance: 0,
+        };
+        let text = format!(r#"{{"level":"info","msg":"{message}"}}"#);
+        LogLine { pod, text }
+    }
+
+    /// What cannot be read is said of many lines of which none is known; of a log that is quiet it is not.
+    #[tokio::test]
+    async fn a_quiet_log_is_no_unknown_one() {
+        for (strange, known, unreadable) in
+            [(0, 0, false), (3, 0, false), (40, 0, true), (40, 1, false)]
+        {
+            let mut search = search().await;
+            for _ in 0..strange {
+                search.take(line("event discarded by filter"));
+            }
+            for _ in 0..known {
+                search.take(line("Sensor started."));
+            }
+            let findings = search.findings(&pipeline());
+            let filter = findings.iter().find(|one| one.layer == "filter").unwrap();
+            let said = filter.line.starts_with("no line of the logs is one");
+            assert_eq!(said, unreadable, "{strange} {known}: {filter:?}");
+            if !unreadable {
+                assert!(
+                    filter
+                        .would_prove
+                        .as_ref()
+                        .unwrap()
+                        .contains("LOG_LEVEL=debug")
+                );
+            }
+        }
     }
 }

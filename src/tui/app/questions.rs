@@ -297,7 +297,7 @@ pub(super) fn stages(state: &State, lab: Option<&str>, copy: bool) -> Option<Ove
     let begun = kept.is_some_and(|kept| kept.attempt > 0);
     let preface = if copy {
         "Each is shown as it was left."
-    } else if snapshots {
+    } else if snapshots && state.rewinds() {
         "Objects, bus and ledger return to how they were at the start of the stage. Evidence and working copies stay."
     } else if !begun {
         "Nothing of this lab was done yet."
