@@ -2,9 +2,12 @@
 //!
 //! Its own controllers run there; this program knows it by its kubeconfig alone: TLS, a token, port-forward, logs.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -70,10 +73,47 @@ impl Here {
             .arg(&self.kubeconfig)
             .args(arguments)
             .env_remove("KUBECONFIG")
+            // Nobody listens there: this machine is reached without it, as by kubectl.
+            .env("HTTPS_PROXY", "http://127.0.0.1:9")
             .env("TMPDIR", self.state.path())
             .stdin(Stdio::null())
             .output()
             .unwrap()
+    }
+
+    /// Runs without the context, or with another one, and expects a refusal.
+    #[track_caller]
+    fn strays(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_eventlab"));
+        command.args(["--state-dir", self.state.path().to_str().unwrap()]);
+        if arguments.contains(&"--context") {
+            command.arg("--kubeconfig").arg(&self.kubeconfig);
+        }
+        let output = command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{arguments:?}\n{}",
+            text(&output)
+        );
+        text(&output)
+    }
+
+    /// The same cluster, to be reached through a proxy alone.
+    fn behind(&self, proxy: &str) -> Self {
+        let config = std::fs::read_to_string(&self.kubeconfig).unwrap();
+        let mut config: Value = serde_yaml::from_str(&config).unwrap();
+        for cluster in config["clusters"].as_array_mut().unwrap() {
+            cluster["cluster"]["proxy-url"] = proxy.into();
+        }
+        let state = tempfile::tempdir().unwrap();
+        let kubeconfig = state.path().join("config");
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        Self { state, kubeconfig }
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -88,6 +128,55 @@ impl Here {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{text}");
         text
     }
+}
+
+/// A proxy that connects whoever shows this login, and counts.
+struct Proxy {
+    address: std::net::SocketAddr,
+    connected: Arc<AtomicUsize>,
+}
+
+impl Proxy {
+    fn start(login: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connected = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connected);
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let count = Arc::clone(&count);
+                std::thread::spawn(move || tunnel(near, login, &count));
+            }
+        });
+        Self { address, connected }
+    }
+}
+
+fn tunnel(mut near: TcpStream, login: &str, count: &AtomicUsize) -> Option<()> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        let mut byte = [0];
+        near.read_exact(&mut byte).ok()?;
+        head.push(char::from(byte[0]));
+    }
+    let target = head.strip_prefix("CONNECT ")?.split(' ').next()?;
+    if !head
+        .to_ascii_lowercase()
+        .contains(&login.to_ascii_lowercase())
+    {
+        let refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n";
+        return near.write_all(refusal).ok();
+    }
+    let mut far = TcpStream::connect(target).ok()?;
+    near.write_all(b"HTTP/1.1 200 OK\r\n\r\n").ok()?;
+    count.fetch_add(1, Ordering::Relaxed);
+    let (mut back, mut to) = (far.try_clone().ok()?, near.try_clone().ok()?);
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut back, &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    let _ = std::io::copy(&mut near, &mut far);
+    far.shutdown(Shutdown::Write).ok()
 }
 
 fn text(output: &Output) -> String {
@@ -174,13 +263,31 @@ fn the_labs_ground_is_made_played_on_traced_and_taken_away() {
         assert_eq!(verdict(&points(&after), name), "good", "{name}\n{after}");
     }
 
-    // Two sessions after each other, both at attempt 1: neither meets what the other left.
-    for _ in 0..2 {
+    // Two sessions after each other, both at attempt 1: neither meets what the other left. The second knows the way through
+    // a proxy alone: requests, watches, followed logs and port-forwards.
+    let proxy = Proxy::start("Basic dGluYTpwQHNz"); // tina:p@ss
+    let far = here.behind(&format!("http://tina:p%40ss@{}", proxy.address));
+    for here in [&here, &far] {
         let run = here.ends(0, &["run", "first-order"]);
         assert!(run.contains("first-order: proven"), "{run}");
     }
+    assert!(proxy.connected.load(Ordering::Relaxed) > 2);
+    let stranger_to_it = here.behind(&format!("http://{}", proxy.address));
+    let refused = stranger_to_it.ends(3, &["doctor"]);
+    assert!(refused.contains("proxy auth"), "{refused}");
     let rows = here.ends(0, &["ledger", "attempts", "--format", "json"]);
     assert_eq!(points(&rows).len(), 2, "{rows}");
+    // A session of this context is not taken up on another cluster.
+    let begun = text(&here.run(&["check", "--session", "one"]));
+    assert!(!begun.contains("began on"), "{begun}");
+    for arguments in [
+        &["check"][..],
+        &["cluster", "start"],
+        &["--context", "learner", "check"],
+    ] {
+        let refused = here.strays(&[arguments, &["--session", "one"]].concat());
+        assert!(refused.contains("began on context `admin`"), "{refused}");
+    }
 
     let body = r#"{"kind":"order.created","orderId":"traced","amount":100}"#;
     let through = here.ends(0, &traced(&["--body", body, "--yes"]));
