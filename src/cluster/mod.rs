@@ -22,7 +22,6 @@ mod merge;
 mod prepare;
 mod proxy;
 mod reach;
-mod reading;
 mod rights;
 mod running;
 mod secrets;
