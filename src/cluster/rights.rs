@@ -203,11 +203,6 @@ mod tests {
         ];
         assert!(!triples(&others).iter().any(is_about_oneself));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{NODES, SubjectRulesReviewStatus, unknown_rest};
 
     #[test]
     fn a_list_that_says_itself_that_it_is_not_whole_shows_nothing() {
