@@ -80,10 +80,11 @@ pub struct EmbeddedCluster {
     lost: Vec<String>,
 }
 
+/// API, bus, and what of their stores was lost.
+type Stores = (Arc<ApiServer>, Arc<EmbeddedBus>, Vec<String>);
+
 /// Opens both stores, or makes them; and what of them was lost, which is noted before it cannot be seen any more.
-fn open_stores(
-    state_dir: &Path,
-) -> Result<(Arc<ApiServer>, Arc<EmbeddedBus>, Vec<String>), StartError> {
+fn open_stores(state_dir: &Path) -> Result<Stores, StartError> {
     let mut lost = stores::gone_stores(state_dir);
     if !lost.is_empty() {
         stores::note_losses(state_dir, &lost)?;

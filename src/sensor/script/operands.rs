@@ -293,7 +293,12 @@ mod tests {
     #[test]
     fn bounds_end_where_no_expression_goes_on() {
         for script in ["for a=b,", "for a=f(1),", "for a=not b,", "for a=b if "] {
-            assert_eq!(written(&script.repeat(20_000)), None, "{script}");
+            let source = script.repeat(20_000);
+            let longest = 3 * source.len();
+            assert!(
+                written(&source).is_none_or(|text| text.len() < longest),
+                "{script}"
+            );
         }
         assert_eq!(
             written("for i = f(function() for j = a, b do end end), n do end").as_deref(),

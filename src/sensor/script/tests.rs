@@ -173,7 +173,7 @@ fn recursion_is_bounded() {
         "local t = {} table.sort(t, nil) local function c(a, b) table.sort({1, 2}, c) return a < b end table.sort({1, 2}, c)",
     ]);
     let nested = format!("return {}1{}", "(".repeat(100_000), ")".repeat(100_000));
-    assert!(matches!(run(&nested, "{}"), Err(ScriptError::Syntax(_))));
+    assert!(matches!(run(&nested, "{}"), Err(ScriptError::TooLarge(_))));
     let mix = "local function f(n) return coroutine.wrap(function() return select(2, pcall(string.gsub, 'a', 'a', function() \
                return tostring(setmetatable({}, {__tostring = function() return f(n + 1) end})) end)) end)() end f(1) error('end')";
     all_end(&[mix]);

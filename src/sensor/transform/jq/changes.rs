@@ -30,7 +30,7 @@ pub(super) fn assigns(operator: &BinaryOp<&str>) -> bool {
 }
 
 /// The left side of such an operator, on which what is not there comes into being.
-pub(super) fn creating<'s>(term: Term<&'s str>) -> Term<&'s str> {
+pub(super) fn creating(term: Term<&str>) -> Term<&str> {
     match term {
         Term::Path(base, path) => {
             let (mut base, mut parts) = (creating(*base), Vec::new());
