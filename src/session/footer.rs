@@ -149,7 +149,7 @@ impl State {
     }
 
     fn next_phrase(&self, stage: &Stage) -> String {
-        if !self.drift.is_empty() {
+        if !self.drift.is_empty() && self.working().is_none() {
             return "adopt, re-apply or reset".to_owned();
         }
         match &self.phase {

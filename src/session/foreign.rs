@@ -13,7 +13,7 @@ use crate::evidence::{Outcome, Verdict};
 /// Reason code of a stage that would have passed on such objects.
 pub(super) const FOREIGN: &str = "foreign-object";
 
-/// What a judgement claims of a stage that checks nothing but what is proven.
+/// What a judgement claims where everything else is proven.
 const OWN: &str = "what was seen is of the objects that this lab has applied";
 
 /// Whether a judgement says that what was seen is of other objects.
@@ -91,7 +91,8 @@ impl State {
     /// Why the present stage does not pass although all that it checks is proven: objects are not those of the lab.
     pub(super) fn foreign(&mut self) -> Option<Verdict> {
         let mut titles = self.here_mut().put_back_adopted();
-        let seen = self.drift.iter().filter(|one| !one.is_of_all());
+        let seen = self.drift.iter();
+        let seen = seen.filter(|one| is_another(&one.kept, &one.live));
         let seen = seen.filter_map(|one| Fingerprint::parse(&one.kept));
         titles.extend(seen.map(|of| format!("{}/{}", of.kind, of.name)));
         titles.sort();
