@@ -83,7 +83,7 @@ impl Worker {
     /// Works until the sender of jobs is dropped.
     pub async fn run(self, mut jobs: mpsc::UnboundedReceiver<Job>) {
         while let Some(job) = jobs.recv().await {
-            if job.cancel.is_cancelled() {
+            if job.cancel.is_cancelled() && !is_owed(&job.effect) {
                 continue;
             }
             if keeps_going(&job.effect) {
@@ -415,11 +415,19 @@ impl Worker {
     }
 }
 
+/// What a session that ends at once leaves behind: the file that the learner is to edit next.
+fn is_owed(effect: &Effect) -> bool {
+    matches!(effect, Effect::OpenWorkingCopy { .. })
+}
+
 /// Half a copy, or a cluster half put back, is no state to leave anything in.
 fn keeps_going(effect: &Effect) -> bool {
     matches!(
         effect,
-        Effect::Snapshot { .. } | Effect::Rewind { .. } | Effect::Reset { .. }
+        Effect::Snapshot { .. }
+            | Effect::Rewind { .. }
+            | Effect::Reset { .. }
+            | Effect::OpenWorkingCopy { .. }
     )
 }
 

@@ -35,10 +35,10 @@ impl State {
         match self.phase() {
             StagePhase::Fresh => self.current_stage().is_some_and(has_work),
             StagePhase::Failed { .. } => true,
-            StagePhase::Unproven { .. } => self.edited_since() || !sent,
+            StagePhase::Unproven { .. } => self.is_outdated() || !sent,
             StagePhase::Interrupted { step } => {
                 let starts_over = matches!(step, Step::Applying | Step::Preparing(..));
-                starts_over || (step.is_stage_work() && (self.edited_since() || !sent))
+                starts_over || (step.is_stage_work() && (self.is_outdated() || !sent))
             }
             StagePhase::Passed | StagePhase::Working { .. } => false,
         }

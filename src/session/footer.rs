@@ -149,12 +149,12 @@ impl State {
     }
 
     fn next_phrase(&self, stage: &Stage) -> String {
-        if !self.drift.is_empty() {
+        if !self.drift.is_empty() && self.working().is_none() {
             return "adopt, re-apply or reset".to_owned();
         }
         match &self.phase {
             StagePhase::Working { step, .. } => self.step_phrase(*step),
-            StagePhase::Interrupted { step } if step.is_stage_work() && self.edited_since() => {
+            StagePhase::Interrupted { step } if step.is_stage_work() && self.is_outdated() => {
                 work_phrase(stage)
             }
             StagePhase::Interrupted { step } => {
@@ -162,7 +162,7 @@ impl State {
             }
             StagePhase::Passed => self.onward(),
             StagePhase::Unproven { .. }
-                if !self.edited_since() && self.run().is_some_and(|run| !run.sends.is_empty()) =>
+                if !self.is_outdated() && self.run().is_some_and(|run| !run.sends.is_empty()) =>
             {
                 "look again".to_owned()
             }

@@ -9,6 +9,7 @@ pub mod checkpoint;
 mod claims;
 pub mod files;
 pub mod footer;
+mod foreign;
 mod losing;
 pub mod message;
 mod moving;

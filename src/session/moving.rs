@@ -22,7 +22,7 @@ impl State {
                 self.notice = Some("still under way".to_owned());
             }
             StagePhase::Passed => self.advance(out),
-            StagePhase::Interrupted { step } if step.is_stage_work() && self.edited_since() => {
+            StagePhase::Interrupted { step } if step.is_stage_work() && self.is_outdated() => {
                 self.begin(context, out);
             }
             StagePhase::Interrupted { step } => self.resume_step(step, context, out),
@@ -31,13 +31,17 @@ impl State {
             }
             StagePhase::Fresh => self.pass_by(out),
             StagePhase::Failed { .. } => self.begin(context, out),
-            StagePhase::Unproven { .. } if self.edited_since() => self.begin(context, out),
+            StagePhase::Unproven { .. } if self.is_outdated() => self.begin(context, out),
             StagePhase::Unproven { .. } => self.look_again(context, out),
         }
     }
 
-    /// Whether the learner has edited this stage's manifest since it was applied.
-    pub(super) fn edited_since(&self) -> bool {
+    /// Whether what was seen says nothing of what the stage would apply now: the learner has edited its manifest since then,
+    /// or it was seen over objects that are not those of the lab.
+    pub(super) fn is_outdated(&self) -> bool {
+        if self.was_foreign() {
+            return true;
+        }
         let fix = self.current_stage().and_then(|stage| stage.fix.as_ref());
         fix.is_some_and(|fix| {
             self.here()

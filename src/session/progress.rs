@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{Difference, SendOutcome};
+use super::message::SendOutcome;
 use crate::evidence::journal::Claim;
 use crate::evidence::{Fate, Layer, ProbeRun, Right};
 use crate::lab::Failure;
@@ -86,7 +86,8 @@ pub struct LabProgress {
     pub working_copies: BTreeSet<String>,
     /// Working copies saved since they were applied.
     pub edited: BTreeSet<String>,
-    /// The objects that were applied, one text each; its first three words name the object.
+    /// The objects that were applied, one text each; its first three words name the object, its first five are compared
+    /// with what is there.
     pub fingerprints: Vec<String>,
     /// Manifests that were applied, in order.
     pub in_force: Vec<String>,
@@ -120,15 +121,6 @@ fn object_of(fingerprint: &str) -> Vec<&str> {
 }
 
 impl LabProgress {
-    /// What differs is taken as it is, and compared with that from now on.
-    pub(super) fn adopt_fingerprints(&mut self, drift: &[Difference]) {
-        for kept in &mut self.fingerprints {
-            if let Some(one) = drift.iter().find(|one| one.kept == *kept) {
-                kept.clone_from(&one.live);
-            }
-        }
-    }
-
     /// Takes what an apply answered; an object that was applied before has a new fingerprint.
     pub(super) fn take_fingerprints(&mut self, applied: Vec<String>) {
         for new in applied {

@@ -3,6 +3,7 @@
 //! A probe is sent once for its trace, after its intent, and when the fate of those before it is known.
 
 use super::checking::access_expectations;
+use super::foreign::{FOREIGN, is_of_foreign};
 use super::message::{Context, Effect, SendOutcome, StepError};
 use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
 use super::resume::NOT_SENT;
@@ -320,6 +321,13 @@ impl State {
             None
         };
         judgements.extend(judge_orders(occasion, &orders, facts, not_looked, open));
+        if judgements
+            .iter()
+            .all(|one| one.verdict.outcome == Outcome::Proven)
+        {
+            let foreign = self.foreign();
+            judgements.extend(foreign.map(|verdict| occasion.judgement(verdict)));
+        }
         for judgement in &judgements {
             out.push(Effect::Journal(Box::new(Entry::Judgement(
                 judgement.clone(),
@@ -392,7 +400,11 @@ impl State {
         let mut reasons: Vec<OpenReason> = of(Outcome::Unproven)
             .map(|one| OpenReason {
                 probe: one.probe.clone(),
-                reason: "evidence".to_owned(),
+                reason: if is_of_foreign(one) {
+                    FOREIGN.to_owned()
+                } else {
+                    "evidence".to_owned()
+                },
                 text: self.told(one),
                 environment: match &one.probe {
                     Some(probe) => hindered.contains(probe),

@@ -458,6 +458,7 @@ impl State {
             }
             Reconcile::Reapply => {
                 let phase = self.phase_but_reapplying();
+                let phase = self.phase_over_own(phase);
                 self.reapply(phase, context, out);
             }
             Reconcile::Reset => self.reset(context, out),

@@ -60,3 +60,45 @@ fn the_shell_goes_from_stage_to_stage_by_the_commands_that_it_names() {
     let wrong = said(state, &["next", "--predict", "early=nowhere"], 2);
     assert!(wrong.contains("no layer `nowhere`"), "{wrong}");
 }
+
+/// Text of a lab of one edit.
+const ONE_EDIT: &str = r#"name: one-edit
+title: One edit
+summary: One edit.
+event: one-edit
+layers: [ready, intake, bus, filter, submit, run, effect]
+needs: []
+clusters: [embedded]
+links: []
+stages:
+  - {name: read, kind: read, title: Read, text: Read.}
+  - name: edit
+    kind: fix
+    title: Edit
+    text: Edit.
+    gate: open
+    fix:
+      manifest: regex/sensor.yaml
+      hints: [One.]
+      solution: regex/solution.yaml
+      wrong:
+        - name: untouched
+          manifest: regex/sensor.yaml
+          why: Nothing was edited.
+          fails: {probe: one, observed: {stops: filter, reason: mismatch}}
+    probes:
+      - {name: one, title: one, body: "{}", fate: applied}
+"#;
+
+/// Whoever goes to a stage that asks for an edit by a command finds the file to edit when the command has ended.
+#[test]
+fn a_command_that_goes_to_a_fix_leaves_its_file_to_edit() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("one-edit.yaml"), ONE_EDIT).unwrap();
+    let labs = dir.path().to_str().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    said(state.path(), &["--labs", labs, "reset", "one-edit"], 0);
+    said(state.path(), &["--labs", labs, "next"], 0);
+    let copy = state.path().join("embedded/manifests/regex/sensor.yaml");
+    assert!(copy.is_file(), "no working copy at {}", copy.display());
+}

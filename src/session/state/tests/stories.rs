@@ -12,7 +12,7 @@ fn failures(session: &Session) -> Vec<StageFailure> {
     }
 }
 
-fn reasons(session: &Session) -> Vec<OpenReason> {
+pub(super) fn reasons(session: &Session) -> Vec<OpenReason> {
     match &session.state.phase {
         StagePhase::Unproven { reasons } => reasons.clone(),
         other => panic!("not unproven: {other:?}"),

@@ -1,0 +1,125 @@
+//! Objects that are not as the lab has applied them: what is seen over them proves nothing of the lab's own.
+//!
+//! Whoever takes them as they are may go on and look; a stage is not passed on them. The line of such an object's fingerprint
+//! holds that of what was applied, so that it goes where the fingerprint goes: into snapshots and checkpoints.
+
+use super::message::Difference;
+use super::progress::LabProgress;
+use super::state::{StagePhase, State};
+use crate::cluster::{Drift, Fingerprint};
+use crate::evidence::journal::Judgement;
+use crate::evidence::{Outcome, Verdict};
+
+/// Reason code of a stage that would have passed on such objects.
+pub(super) const FOREIGN: &str = "foreign-object";
+
+/// What a judgement claims where everything else is proven.
+const OWN: &str = "what was seen is of the objects that this lab has applied";
+
+/// Whether a judgement says that what was seen is of other objects.
+pub(super) fn is_of_foreign(judgement: &Judgement) -> bool {
+    judgement.verdict.claim == OWN && judgement.verdict.outcome != Outcome::Proven
+}
+
+/// Stands in a line between the fingerprint of what was taken and that of what was applied.
+const INSTEAD_OF: &str = " instead-of ";
+
+/// The fingerprint that is compared with what is there.
+fn taken(line: &str) -> &str {
+    line.split_once(INSTEAD_OF).map_or(line, |(taken, _)| taken)
+}
+
+/// The fingerprint of what was applied.
+fn applied(line: &str) -> &str {
+    line.split_once(INSTEAD_OF)
+        .map_or(line, |(_, applied)| applied)
+}
+
+/// Whether an object has become another one: made anew with the same content it has not, nor has the cluster with another
+/// version.
+fn is_another(applied: &str, live: &str) -> bool {
+    let (Some(applied), Some(live)) = (Fingerprint::parse(applied), Fingerprint::parse(live))
+    else {
+        return false;
+    };
+    match Drift::between(&applied, &live) {
+        Drift::None | Drift::Version => false,
+        Drift::Gone | Drift::Back | Drift::Changed => true,
+        Drift::Replaced => applied.hash != live.hash,
+    }
+}
+
+impl LabProgress {
+    /// What differs is taken as it is, and compared with that from now on.
+    pub(super) fn adopt_fingerprints(&mut self, drift: &[Difference]) {
+        for kept in &mut self.fingerprints {
+            let Some(one) = drift.iter().find(|one| one.kept == taken(kept)) else {
+                continue;
+            };
+            let applied = applied(kept);
+            *kept = if is_another(applied, &one.live) {
+                format!("{}{INSTEAD_OF}{applied}", one.live)
+            } else {
+                one.live.clone()
+            };
+        }
+    }
+
+    /// Kind and name of what was taken although it is not what was applied. From now on it differs again.
+    fn put_back_adopted(&mut self) -> Vec<String> {
+        let mut titles = Vec::new();
+        for kept in &mut self.fingerprints {
+            if !kept.contains(INSTEAD_OF) {
+                continue;
+            }
+            *kept = applied(kept).to_owned();
+            if let Some(of) = Fingerprint::parse(kept) {
+                titles.push(format!("{}/{}", of.kind, of.name));
+            }
+        }
+        titles
+    }
+
+    fn has_adopted(&self) -> bool {
+        self.fingerprints
+            .iter()
+            .any(|line| line.contains(INSTEAD_OF))
+    }
+}
+
+impl State {
+    /// Why the present stage does not pass although all that it checks is proven: objects are not those of the lab.
+    pub(super) fn foreign(&mut self) -> Option<Verdict> {
+        let mut titles = self.here_mut().put_back_adopted();
+        let seen = self.drift.iter();
+        let seen = seen.filter(|one| is_another(&one.kept, &one.live));
+        let seen = seen.filter_map(|one| Fingerprint::parse(&one.kept));
+        titles.extend(seen.map(|of| format!("{}/{}", of.kind, of.name)));
+        titles.sort();
+        titles.dedup();
+        (!titles.is_empty()).then(|| Verdict {
+            outcome: Outcome::Unproven,
+            claim: OWN.to_owned(),
+            because: Some(format!(
+                "{} was changed by somebody else: change it back, apply again what the lab had applied, or reset; then do the stage again",
+                titles.join(", ")
+            )),
+            facts: Vec::new(),
+        })
+    }
+
+    /// Whether the present stage was seen over objects that are not those of the lab: it is done again, never looked up again.
+    pub(super) fn was_foreign(&self) -> bool {
+        matches!(&self.phase, StagePhase::Unproven { reasons } if reasons.iter().any(|one| one.reason == FOREIGN))
+    }
+
+    /// Where the stage stands once everything is applied again: what was seen before over other objects does not count.
+    pub(super) fn phase_over_own(&self, phase: StagePhase) -> StagePhase {
+        let adopted = self.here().is_some_and(LabProgress::has_adopted);
+        if phase != StagePhase::Passed && (adopted || self.was_foreign()) {
+            StagePhase::Fresh
+        } else {
+            phase
+        }
+    }
+}
