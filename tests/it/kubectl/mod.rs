@@ -260,6 +260,23 @@ impl Followed {
         }
     }
 
+    /// Repeats a command (`{n}` in it is another number each time) until a line has all of `words`: no watch says when it
+    /// has begun.
+    fn until_repeated(&self, k: &mut Kubectl, command: &str, words: &str) {
+        let end = Instant::now() + HANG;
+        for number in 0_u32.. {
+            k.ok(&command.replace("{n}", &number.to_string()), "");
+            while let Ok(line) = self.lines.recv_timeout(Duration::from_millis(200)) {
+                if has(&line, words) {
+                    return;
+                }
+            }
+            if Instant::now() > end {
+                return k.report(format!("{} never said {words:?}", self.line));
+            }
+        }
+    }
+
     /// Waits for its end, and answers whether it succeeded and what it said from here on.
     fn end(mut self) -> (bool, Vec<String>) {
         let end = Instant::now() + HANG;

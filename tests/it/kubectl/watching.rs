@@ -18,8 +18,7 @@ fn watches(k: &mut Kubectl) {
     let only = k.follow("get cm --watch-only -o 'jsonpath={.metadata.name}:{.data.x}{\"\\n\"}'");
     let everywhere = k.follow("get cm -A -w --output-watch-events");
     everywhere.until(k, "ADDED|default|there ");
-    // The watch that shows nothing at first must be there before what it is to show.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    only.until_repeated(k, "annotate cm there turn={n} --overwrite", "there:");
     k.ok("create configmap late", "created");
     watch.until(k, "late |0 ");
     kinds.until(k, "ADDED|late");
@@ -27,8 +26,12 @@ fn watches(k: &mut Kubectl) {
     watch.until(k, "late |1 ");
     kinds.until(k, "MODIFIED|late|1");
     only.until(k, "late:1");
-    k.ok("label cm there seen=yes", "labeled");
-    named.until(k, "configmap/there");
+    // kubectl drops the first event of a watch on one object: what happened since it read the object is not shown.
+    named.until_repeated(
+        k,
+        "label cm there seen=yes-{n} --overwrite",
+        "configmap/there",
+    );
     k.ok("delete cm late there", "deleted");
     kinds.until(k, "DELETED|late");
     everywhere.until(k, "DELETED|default|there");

@@ -263,7 +263,8 @@ spec:
 ",
         "workflow.argoproj.io/brief created",
     );
-    let watch = k.follow("get wf brief -w");
+    // By its name alone kubectl drops the first event, which may be the last one.
+    let watch = k.follow("get wf -w --field-selector=metadata.name=brief");
     watch.until(k, "brief|Failed");
     k.ok(
         "wait --for=jsonpath={.status.phase}=Failed wf/brief --timeout=60s",
