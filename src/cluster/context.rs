@@ -342,6 +342,30 @@ fn production_word(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
+impl Context {
+    /// Of a cluster where nobody answers.
+    pub(crate) async fn silent(name: &str) -> Self {
+        let text = format!(
+            "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:9'}}}}]\nusers: []\ncontexts: [{{name: {name}, context: {{cluster: c}}}}]\n"
+        );
+        Context::of_text(&text, name).await.unwrap()
+    }
+
+    /// Out of the text of a kubeconfig.
+    async fn of_text(text: &str, name: &str) -> Result<Self, ContextError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        std::fs::write(&path, text).unwrap();
+        Context::load(&ContextRequest {
+            name: name.to_owned(),
+            kubeconfig: Some(path),
+            confirmed: None,
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -367,28 +391,16 @@ mod tests {
         }
     }
 
-    async fn load(text: &str, name: &str) -> Result<Context, ContextError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        std::fs::write(&path, text).unwrap();
-        Context::load(&ContextRequest {
-            name: name.to_owned(),
-            kubeconfig: Some(path),
-            confirmed: None,
-        })
-        .await
-    }
-
     #[tokio::test]
     async fn an_unknown_context_is_told_with_those_there_are() {
         let text = "apiVersion: v1\nkind: Config\ncurrent-context: b\nclusters: []\nusers: []\ncontexts: [{name: a, context: {cluster: c}}, {name: b, context: {cluster: c}}]\n";
-        let error = load(text, "x").await.err().unwrap().to_string();
+        let error = Context::of_text(text, "x").await.err().unwrap().to_string();
         assert!(error.contains("`a`, `b`"), "{error}");
         // The context is there and its cluster is not.
-        let error = load(text, "a").await.err().unwrap().to_string();
+        let error = Context::of_text(text, "a").await.err().unwrap().to_string();
         assert!(error.contains("cannot be used"), "{error}");
         for bad in ["{", "", "- 1"] {
-            assert!(load(bad, "a").await.is_err(), "{bad:?}");
+            assert!(Context::of_text(bad, "a").await.is_err(), "{bad:?}");
         }
     }
 
@@ -437,7 +449,10 @@ mod tests {
                 "no ExecCredential",
             ),
         ] {
-            let error = load(&config("a", "", &user), "a").await.err().unwrap();
+            let error = Context::of_text(&config("a", "", &user), "a")
+                .await
+                .err()
+                .unwrap();
             let error = error.to_string();
             assert!(error.contains(told), "{told}: {error}");
             assert!(!error.contains("Output {"), "{error}");
@@ -451,20 +466,19 @@ mod tests {
             ("http://127.0.0.1:1", "tunnel error"),
             ("socks5://127.0.0.1:1", "SOCKS error"),
         ] {
-            let context = load(&behind(proxy), "a").await.unwrap();
+            let context = Context::of_text(&behind(proxy), "a").await.unwrap();
             let error = context.client.apiserver_version().await.unwrap_err();
             let why = unanswered(&error);
             assert!(why.contains(told), "{proxy}: {why}");
         }
-        let error = load(&behind("https://127.0.0.1:1"), "a").await;
+        let error = Context::of_text(&behind("https://127.0.0.1:1"), "a").await;
         let error = error.err().unwrap().to_string();
         assert!(error.contains("kubectl proxy"), "{error}");
     }
 
     #[tokio::test]
     async fn production_needs_its_name_twice() {
-        let text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: []\ncontexts: [{name: shop-prod, context: {cluster: c}}]\n";
-        let context = load(text, "shop-prod").await.unwrap();
+        let context = Context::silent("shop-prod").await;
         let request = |confirmed: Option<&str>| ContextRequest {
             name: "shop-prod".to_owned(),
             kubeconfig: None,

@@ -177,8 +177,7 @@ impl Cluster {
             .list(&ListParams::default().fields(&of_set))
             .await
             .ok()?;
-        let said = events.items.into_iter().rev();
-        said.filter_map(|event| event.message).next()
+        last_said(events.items)
     }
 
     /// A pod that waits for a volume says so only through its claim.
@@ -200,6 +199,13 @@ impl Cluster {
         }
         reason
     }
+}
+
+/// The message of the latest event: a list is by name.
+fn last_said(events: Vec<Event>) -> Option<String> {
+    let told = events.into_iter().filter(|event| event.message.is_some());
+    let time = |event: &Event| event.last_timestamp.as_ref().map(|time| time.0);
+    told.max_by_key(time)?.message
 }
 
 /// Whether the pods of a template carry a label.
@@ -325,6 +331,37 @@ mod tests {
             restricted(&live, &other),
             json!({"spec": {"ports": [{"port": 1}]}})
         );
+    }
+
+    #[test]
+    fn of_several_events_the_latest_is_told() {
+        let event = |at: Option<&str>, message: Option<&str>| {
+            let value = json!({"metadata": {}, "involvedObject": {}, "lastTimestamp": at, "message": message});
+            serde_json::from_value::<Event>(value).unwrap()
+        };
+        let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z");
+        for (events, want) in [
+            (vec![], None),
+            (
+                vec![event(Some(late), Some("b")), event(Some(early), Some("a"))],
+                Some("b"),
+            ),
+            (
+                vec![event(Some(early), Some("a")), event(Some(late), Some("b"))],
+                Some("b"),
+            ),
+            (
+                vec![event(Some(early), Some("a")), event(None, Some("x"))],
+                Some("a"),
+            ),
+            (
+                vec![event(Some(late), None), event(Some(early), Some("a"))],
+                Some("a"),
+            ),
+            (vec![event(None, Some("x"))], Some("x")),
+        ] {
+            assert_eq!(last_said(events).as_deref(), want);
+        }
     }
 
     #[test]

@@ -112,8 +112,7 @@ impl Cluster {
 /// Why the list does not show all rights. What the authorizer of nodes cannot list concerns nodes alone.
 fn unknown_rest(status: &SubjectRulesReviewStatus) -> Option<String> {
     let told = status.evaluation_error.as_deref().unwrap_or_default();
-    let of_nodes = told == NODES || told.is_empty() && !status.incomplete;
-    (status.incomplete && !of_nodes).then(|| {
+    (status.incomplete && told != NODES).then(|| {
         let told = if told.is_empty() {
             "no reason given"
         } else {

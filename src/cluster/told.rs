@@ -16,8 +16,7 @@ pub fn told(error: &kube::Error) -> String {
             "{}; ask whoever runs the cluster for that right (`eventlab doctor` names those that the labs take)",
             status.message
         ),
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        kube::Error::Api(status) => format!("HTTP {} {}", status.code, status.reason),
+        kube::Error::Api(status) => told_status(status),
         kube::Error::Service(source) if login_of(source.as_ref()).is_none() => format!(
             "the API server does not answer ({}); once it does, the same command goes on where it was (`eventlab status`)",
             unanswered(error)

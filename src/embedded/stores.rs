@@ -171,12 +171,33 @@ pub(super) fn begin_life(
     let before = last_life(state_dir).unwrap_or_default();
     let now = uuid::Uuid::new_v4().simple().to_string();
     api.sign(&now, &before).map_err(OpenError::Write)?;
-    bus.sign(&now, &before)
-        .map_err(|error| BusOpenError::NoSpace {
-            path: state_dir.join(MESSAGES),
-            reason: error.to_string(),
-        })?;
+    let unsigned = |error| BusOpenError::from_sqlite(&state_dir.join(MESSAGES), &error);
+    bus.sign(&now, &before).map_err(unsigned)?;
     let path = state_dir.join(LIFE);
     private_file::replace(&path, now.as_bytes())
         .map_err(|source| StartError::Folder { path, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only a full disk is told to be one.
+    #[tokio::test]
+    async fn a_bus_that_cannot_be_signed_is_told_with_its_cause() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(MESSAGES);
+        drop(EmbeddedBus::open(&path).unwrap());
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("CREATE TABLE life(x TEXT)").unwrap();
+        drop(other);
+        let api = ApiServer::open(&folder.path().join(OBJECTS), Default::default()).unwrap();
+        let bus = EmbeddedBus::open(&path).unwrap();
+        let error = begin_life(folder.path(), &api, &bus).unwrap_err();
+        let StartError::Bus(BusOpenError::Failed { reason, .. }) = &error else {
+            panic!("{error}");
+        };
+        assert!(reason.contains("life"), "{error}");
+        assert!(!error.to_string().contains("disk full"), "{error}");
+    }
 }

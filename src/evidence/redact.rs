@@ -129,7 +129,8 @@ fn cut(text: &str) -> String {
 /// A text as it stands in JSON, between the quotes.
 fn escaped(text: &str) -> String {
     let quoted = Value::String(text.to_owned()).to_string();
-    quoted.trim_matches('"').to_owned()
+    let inner = quoted.get(1..quoted.len().saturating_sub(1));
+    inner.unwrap_or_default().to_owned()
 }
 
 /// Whether the value of this header is a secret: `Authorization`, `Cookie`, `*-Token`, `*-Key`.

@@ -198,6 +198,7 @@ async fn every_odd_request_is_answered() {
     assert_eq!(code, 200);
 }
 
+/// Code and message of a refusal.
 async fn refused(
     lab: &Lab,
     method: &str,
@@ -209,7 +210,7 @@ async fn refused(
     assert!((400..500).contains(&code), "{code}: {answer}");
     (
         code,
-        answer["reason"].as_str().unwrap_or_default().to_owned(),
+        answer["message"].as_str().unwrap_or_default().to_owned(),
     )
 }
 
@@ -285,18 +286,16 @@ async fn too_large_too_deep_and_too_much_are_refused() {
             break;
         }
     }
-    assert_eq!(
-        refused(
-            &lab,
-            "PATCH",
-            &x,
-            "application/json-patch+json",
-            json!(deepening).to_string()
-        )
-        .await
-        .0,
-        413
-    );
+    let (code, message) = refused(
+        &lab,
+        "PATCH",
+        &x,
+        "application/json-patch+json",
+        json!(deepening).to_string(),
+    )
+    .await;
+    assert_eq!(code, 413);
+    assert!(message.contains("nested too deeply"), "{message}");
     let list: Vec<u8> = vec![0; 300_000];
     let mut shifting = vec![json!({"op": "add", "path": "/data/l", "value": list})];
     for _ in 0..9_000 {
@@ -324,6 +323,76 @@ async fn too_large_too_deep_and_too_much_are_refused() {
     refused(&lab, "POST", MAPS, "application/yaml", bomb).await;
     let (_, kept) = send(&lab, "GET", &x, "application/json", "").await;
     assert_eq!(kept["data"], json!({"k": "v"}));
+}
+
+/// A place below is named by all keys above it; a name for each at once would fill any memory.
+#[tokio::test]
+async fn a_long_key_over_many_others_is_answered() {
+    let lab = Lab::new().await;
+    let workflows = "/apis/argoproj.io/v1alpha1/namespaces/lab/workflows";
+    let keys: serde_json::Map<String, Value> = (0..100_000)
+        .map(|number| (format!("k{number}"), Value::from(1)))
+        .collect();
+    let key = "k".repeat(1 << 20);
+    for inner in [Value::Object(keys), json!(vec![1; 100_000])] {
+        let workflow = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "x"},
+            "spec": {key.as_str(): inner},
+        })
+        .to_string();
+        let applied = format!("{workflows}/x?fieldManager=m&force=true");
+        for (method, path, media_type) in [
+            ("POST", workflows, "application/json"),
+            ("PATCH", &applied, "application/apply-patch+yaml"),
+            ("DELETE", &format!("{workflows}/x"), "application/json"),
+        ] {
+            let body = if method == "DELETE" { "" } else { &workflow };
+            let (code, answer) = lab
+                .soon(send(&lab, method, path, media_type, body.to_owned()))
+                .await;
+            assert!(
+                (200..500).contains(&code),
+                "{method}: {code} {}",
+                answer["message"]
+            );
+        }
+    }
+    let (code, _) = send(&lab, "GET", workflows, "application/json", "").await;
+    assert_eq!(code, 200);
+}
+
+/// What is wrong with an apply fits a screen or two, however much it is.
+#[tokio::test]
+async fn only_so_many_faults_of_an_apply_are_told() {
+    let lab = Lab::new().await;
+    let unknown: serde_json::Map<String, Value> = (0..10_000)
+        .map(|number| (format!("k{number}"), Value::from(1)))
+        .collect();
+    let mut flat = unknown.clone();
+    flat.extend([
+        ("apiVersion".to_owned(), Value::from("v1")),
+        ("kind".to_owned(), Value::from("Pod")),
+        ("metadata".to_owned(), json!({"name": "x"})),
+    ]);
+    let pod = |spec: Value| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec});
+    let twice = vec![json!({"name": "c", "image": "i"}); 10_000];
+    let each: Vec<Value> = (0..10_000)
+        .map(|number| json!({"name": format!("c{number}"), "bogus": 1}))
+        .collect();
+    for (what, body) in [
+        ("not declared", Value::Object(flat)),
+        ("not declared", pod(Value::Object(unknown))),
+        ("not declared", pod(json!({"containers": each}))),
+        ("duplicate entries", pod(json!({"containers": twice}))),
+    ] {
+        let path = "/api/v1/namespaces/lab/pods/x?fieldManager=m";
+        let media_type = "application/apply-patch+yaml";
+        let (code, answer) = send(&lab, "PATCH", path, media_type, body.to_string()).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert_eq!(code, 500, "{message}");
+        let told = message.lines().filter(|line| line.contains(what)).count();
+        assert!((2..=60).contains(&told), "{what}: {told} lines");
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster::{ContextRequest, RealCluster};
+use crate::cluster::RealCluster;
 use crate::kinds::{MANAGED_BY, MANAGED_BY_LABEL};
 
 /// Answers of an API server, by path; `{"refused": CODE}` is a refusal, and what is not there is not found.
@@ -197,18 +197,7 @@ fn client(world: World, odd: Odd) -> Client {
 
 /// All points but those of the bus's content, which takes a connection.
 async fn points(world: World, odd: Odd, context: &str) -> Vec<Point> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("config");
-    let config = format!(
-        "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:9'}}}}]\nusers: []\ncontexts: [{{name: {context}, context: {{cluster: c}}}}]\n"
-    );
-    std::fs::write(&path, config).unwrap();
-    let request = ContextRequest {
-        name: context.to_owned(),
-        kubeconfig: Some(path),
-        confirmed: None,
-    };
-    let mut context = Context::load(&request).await.unwrap();
+    let mut context = Context::silent(context).await;
     context.client = client(world, odd);
     let cluster = Cluster::of_context(&context, "eventlab", RealCluster::default());
     let mut patient = Patient {

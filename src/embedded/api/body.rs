@@ -1,5 +1,7 @@
 //! Request bodies: media types, bounded parsing, and the checks that come before anything else.
 
+use std::fmt::Write as _;
+
 use http::HeaderMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -207,9 +209,13 @@ fn no_metadata(kind: &Kind, found: &Value) -> Failure {
 
 /// 400: the object is none of its kind.
 pub fn unhandled(kind: &Kind, why: &str) -> Failure {
-    let (name, version) = (kind.kind, kind.version);
+    unhandled_as(kind.kind, kind.version, kind.kind, why)
+}
+
+/// 400: what was found in a version is none of the kind that is wanted.
+pub fn unhandled_as(found: &str, version: &str, wanted: &str, why: &str) -> Failure {
     Failure::bad_request(format!(
-        "{name} in version {version:?} cannot be handled as a {name}: {why}"
+        "{found} in version {version:?} cannot be handled as a {wanted}: {why}"
     ))
 }
 
@@ -230,9 +236,9 @@ fn wrong_kind(kind: &Kind, found: &str, value: &Value) -> Failure {
             .next()
             .filter(|group| !group.is_empty());
         let inside = inside.unwrap_or("core");
-        return Failure::bad_request(format!(
-            "{found} in version {version:?} cannot be handled as a {name}: converting ({version}.{found}) to ({inside}.{name}): unknown conversion"
-        ));
+        let why =
+            format!("converting ({version}.{found}) to ({inside}.{name}): unknown conversion");
+        return unhandled_as(found, version, name, &why);
     }
     unregistered(kind, &kind.api_version(), found)
 }
@@ -240,10 +246,10 @@ fn wrong_kind(kind: &Kind, found: &str, value: &Value) -> Failure {
 /// Nothing has this kind in this version.
 fn unregistered(kind: &Kind, api_version: &str, found: &str) -> Failure {
     let version = api_version.rsplit('/').next().unwrap_or("");
-    Failure::bad_request(format!(
-        "{found} in version {version:?} cannot be handled as a {}: no kind {found:?} is registered for version {api_version:?} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-        kind.kind
-    ))
+    let why = format!(
+        "no kind {found:?} is registered for version {api_version:?} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""
+    );
+    unhandled_as(found, version, kind.kind, &why)
 }
 
 /// An object that has passed through its type, in storage shape.
@@ -309,40 +315,51 @@ const MAX_UNKNOWN: usize = 50;
 /// Paths of what `given` has and `kept` has not.
 fn unknown_fields(given: &Value, kept: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    let mut pending = vec![(String::new(), given, kept)];
-    while let Some((path, given, kept)) = pending.pop() {
-        match (given, kept) {
-            (Value::Object(given), Value::Object(kept)) => {
-                for (key, value) in given {
-                    if found.len() >= MAX_UNKNOWN {
-                        break;
-                    }
-                    let path = if path.is_empty() {
-                        key.clone()
-                    } else {
-                        format!("{path}.{key}")
-                    };
-                    match kept.get(key) {
-                        Some(kept) => pending.push((path, value, kept)),
-                        None if value.is_null() => {}
-                        None => found.push(path),
-                    }
-                }
-            }
-            (Value::Array(given), Value::Array(kept)) => {
-                let pairs = given.iter().zip(kept).enumerate();
-                pending.extend(
-                    pairs.map(|(index, (given, kept))| (format!("{path}[{index}]"), given, kept)),
-                );
-            }
-            _ => {}
-        }
-        if found.len() >= MAX_UNKNOWN {
-            break;
-        }
-    }
+    find_unknown(given, kept, &mut String::new(), &mut found);
     found.sort();
     found
+}
+
+/// `path` is one text for all places: a long key is not copied for each of what stands under it.
+fn find_unknown(given: &Value, kept: &Value, path: &mut String, found: &mut Vec<String>) {
+    let above = path.len();
+    match (given, kept) {
+        (Value::Object(given), Value::Object(kept)) => {
+            let unknown = |(key, value): &(&String, &Value)| {
+                !value.is_null() && !kept.contains_key(key.as_str())
+            };
+            for (key, _) in given.iter().filter(unknown) {
+                if found.len() >= MAX_UNKNOWN {
+                    return;
+                }
+                push_field(path, key);
+                found.push(path.clone());
+                path.truncate(above);
+            }
+            for (key, value) in given.iter().rev() {
+                if let Some(kept) = kept.get(key) {
+                    push_field(path, key);
+                    find_unknown(value, kept, path, found);
+                    path.truncate(above);
+                }
+            }
+        }
+        (Value::Array(given), Value::Array(kept)) => {
+            for (index, (given, kept)) in given.iter().zip(kept).enumerate().rev() {
+                let _ = write!(path, "[{index}]");
+                find_unknown(given, kept, path, found);
+                path.truncate(above);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn push_field(path: &mut String, key: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(key);
 }
 
 /// Custom kinds: `metadata` is typed, the fields of the definition are kept as they are, others fall out.
@@ -439,5 +456,11 @@ mod tests {
         let few = serde_json::json!({"a": 1, "b": {"c": 2}, "d": null});
         let kept = serde_json::json!({"b": {}, "d": null});
         assert_eq!(unknown_fields(&few, &kept), ["a", "b.c"]);
+        let listed = serde_json::json!({"l": [{"x": {"y": 1}}, 1, {"z": [[{"w": 1}]]}]});
+        let kept = serde_json::json!({"l": [{"x": {}}, 1, {"z": [[{}]]}]});
+        assert_eq!(
+            unknown_fields(&listed, &kept),
+            ["l[0].x.y", "l[2].z[0][0].w"]
+        );
     }
 }

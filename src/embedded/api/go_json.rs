@@ -1,6 +1,6 @@
 //! JSON values as Go's decoder reads them into the fields of a struct, with its words for what does not fit.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Go's word for a JSON value.
 #[must_use]
@@ -103,9 +103,50 @@ pub fn integer(text: &str) -> Result<i64, String> {
     })
 }
 
+/// A value as Go's `%v` prints it.
+#[must_use]
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(plain).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => plain_map(map),
+        other => other.to_string(),
+    }
+}
+
+/// A map as Go's `%v` prints it.
+#[must_use]
+pub fn plain_map(map: &Map<String, Value>) -> String {
+    let pairs: Vec<String> = sorted(map)
+        .map(|(key, value)| format!("{key}:{}", plain(value)))
+        .collect();
+    format!("map[{}]", pairs.join(" "))
+}
+
+/// The fields of a map in the order in which Go prints them.
+pub fn sorted(map: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    let mut pairs: Vec<(&String, &Value)> = map.iter().collect();
+    pairs.sort_by_key(|(key, _)| *key);
+    pairs.into_iter()
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    /// What stands behind a key has no say in its place.
+    #[test]
+    fn maps_are_printed_by_their_keys() {
+        let value = json!({"a1": 1, "a.b": [true, null], "a-b": {"y": "", "x y": "z"}, "a": null});
+        let want = "map[a:<nil> a-b:map[x y:z y:] a.b:[true <nil>] a1:1]";
+        assert_eq!(plain(&value), want);
+    }
 
     #[test]
     fn integers_fail_in_two_ways() {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::object;
 use super::registry::Kind;
 use super::status::Failure;
-pub use declared::{faults, plain};
+pub use declared::faults;
 use entries::{Entries, Operation};
 use set::FieldSet;
 

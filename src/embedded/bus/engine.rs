@@ -70,7 +70,7 @@ impl EmbeddedBus {
     }
 
     /// Writes into the file in which life of the cluster it is used, and which was the one before.
-    pub fn sign(&self, now: &str, before: &str) -> Result<(), BusError> {
+    pub fn sign(&self, now: &str, before: &str) -> rusqlite::Result<()> {
         self.lock().store.sign(now, before)
     }
 

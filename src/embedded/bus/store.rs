@@ -61,7 +61,9 @@ pub enum BusOpenError {
 }
 
 impl BusOpenError {
-    fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+    /// What SQLite says of the file, told apart by what is to be done.
+    #[must_use]
+    pub fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.to_owned();
         let reason = error.to_string();
         match error.sqlite_error_code() {
@@ -412,8 +414,8 @@ impl Store {
     }
 
     /// Writes into the file whose it is.
-    pub(super) fn sign(&self, now: &str, before: &str) -> Result<(), BusError> {
-        Ok(stores::sign(&self.connection, now, before)?)
+    pub(super) fn sign(&self, now: &str, before: &str) -> rusqlite::Result<()> {
+        stores::sign(&self.connection, now, before)
     }
 
     /// Writes a consistent copy to `path`, which is replaced when it is there.

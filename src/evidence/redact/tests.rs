@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::evidence::testing::{Request, fates};
@@ -139,6 +140,17 @@ fn every_form_of_a_secret_value() {
         assert!(!redacted.contains("line of it"), "{redacted}");
     }
     assert!(!redactor.text(&twice).contains("second line of it"));
+    // A quote of the secret's own is cut with it, and one of the line around it stays.
+    for secret in [
+        "ends in a quote\"",
+        "\"begins with one",
+        "\"two of them\"\"",
+    ] {
+        let line = json!({"level": "info", "msg": secret}).to_string();
+        let redacted = Redactor::new([secret.to_owned()]).text(&line);
+        let read: Value = serde_json::from_str(&redacted).expect(&redacted);
+        assert_eq!(read, json!({"level": "info", "msg": REDACTED}));
+    }
 }
 
 #[test]

@@ -449,20 +449,11 @@ fn candidate(workflow: &DynamicObject, sought: &Sought) -> Candidate {
 mod tests {
     use super::super::pipeline::tests::pipeline;
     use super::*;
-    use crate::cluster::{BusAccess, ContainerInstance, Context, ContextRequest, RealCluster};
+    use crate::cluster::{BusAccess, ContainerInstance, Context, RealCluster};
 
     /// For an event that is on the bus, where nobody answers.
     async fn search() -> Search {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        let config = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\nusers: []\ncontexts: [{name: c, context: {cluster: c}}]\n";
-        std::fs::write(&path, config).unwrap();
-        let request = ContextRequest {
-            name: "c".to_owned(),
-            kubeconfig: Some(path),
-            confirmed: None,
-        };
-        let context = Context::load(&request).await.unwrap();
+        let context = Context::silent("c").await;
         let options = RealCluster {
             bus: BusAccess::LogOnly,
             ..RealCluster::default()

@@ -60,11 +60,8 @@ fn subresource(call: &Call) -> Result<&'static Subresource, Failure> {
 fn token(call: &Call) -> Answer {
     let account = value_of(&*call.current()?)?;
     let sent = body::parse(&call.headers, &call.body)?;
-    go_struct::decode::<TokenRequest>(&sent).map_err(|why| {
-        Failure::bad_request(format!(
-            "TokenRequest in version \"v1\" cannot be handled as a TokenRequest: {why}"
-        ))
-    })?;
+    go_struct::decode::<TokenRequest>(&sent)
+        .map_err(|why| body::unhandled_as("TokenRequest", "v1", "TokenRequest", &why.text))?;
     let pod = |name: &str| bound_pod(call, name);
     let answer = reviews::token_request(&sent, &account, call.api.authenticator(), &pod)?;
     Ok(json_response(201, answer.to_string()))
@@ -249,11 +246,7 @@ fn patched_scale(call: &Call, old: &Value, sent: &Value) -> Result<Scale, Failur
 }
 
 fn sent_scale(sent: &Value) -> Result<Scale, Failure> {
-    let unhandled = |found: &str, why: &str| {
-        Failure::bad_request(format!(
-            "{found} in version \"v1\" cannot be handled as a Scale: {why}"
-        ))
-    };
+    let unhandled = |found: &str, why: &str| body::unhandled_as(found, "v1", "Scale", why);
     let found = sent.get("kind").and_then(Value::as_str).unwrap_or("");
     if !matches!(found, "" | "Scale") {
         let why = format!("converting (v1.{found}) to (autoscaling.Scale): unknown conversion");

@@ -10,6 +10,7 @@ use crate::embedded::api::admission;
 use crate::embedded::api::body;
 use crate::embedded::api::convert;
 use crate::embedded::api::defaults;
+use crate::embedded::api::go_json;
 use crate::embedded::api::go_struct::Misfit;
 use crate::embedded::api::managed::{self, Writer};
 use crate::embedded::api::object;
@@ -421,7 +422,7 @@ fn patched(
 /// What a patch has made does not fit its type.
 pub(super) fn misfitting(kind: PatchType, patch: &Value, why: &Misfit) -> Failure {
     if kind == PatchType::Strategic {
-        let shown = Value::from(managed::plain(patch));
+        let shown = Value::from(go_json::plain(patch));
         return bad_patch(&format!("{shown}: {}", why.converted));
     }
     bad_patch(&why.text)

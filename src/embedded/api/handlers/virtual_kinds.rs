@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Call};
 use crate::embedded::api::authn::{ISSUER, Refusal};
+use crate::embedded::api::rbac::go_quote_list;
 use crate::embedded::api::reviews;
 use crate::embedded::api::status::{Failure, json_response};
 
@@ -58,16 +59,12 @@ fn token_review(call: &Call, sent: &Value) -> Result<Value, Failure> {
 }
 
 fn refused(refusal: &Refusal, wanted: &[String]) -> String {
-    let list = |audiences: &[String]| {
-        let quoted: Vec<String> = audiences.iter().map(|one| format!("{one:?}")).collect();
-        format!("[{}]", quoted.join(" "))
-    };
     match refusal {
         Refusal::Invalid => "invalid bearer token".to_owned(),
         Refusal::Audience(meant) => format!(
             "[invalid bearer token, token audiences {} is invalid for the target audiences {}]",
-            list(meant),
-            list(wanted)
+            go_quote_list(meant),
+            go_quote_list(wanted)
         ),
     }
 }

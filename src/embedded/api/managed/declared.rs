@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 
 use super::schema::{Schema, Shape};
 use super::set::{key_element, shown};
-use crate::embedded::api::go_json;
+use crate::embedded::api::go_json::{self, plain};
 use crate::embedded::api::go_struct::{Misfit, Place, Step, Takes};
+use crate::embedded::api::rbac::go_quote;
 use crate::embedded::api::registry::Kind;
 
 /// Most faults that are told.
@@ -18,7 +19,8 @@ const MAX_TOLD: usize = 50;
 pub fn faults(kind: &Kind, configuration: &Value, typed: &Result<Value, Misfit>) -> Vec<String> {
     let schema = Schema::of(kind);
     let mut found = Vec::new();
-    walk(configuration, typed.as_ref().ok(), schema, "", &mut found);
+    let kept = typed.as_ref().ok();
+    walk(configuration, kept, schema, &mut String::new(), &mut found);
     if let Err(misfit) = typed
         && let Some(place) = &misfit.place
     {
@@ -27,11 +29,15 @@ pub fn faults(kind: &Kind, configuration: &Value, typed: &Result<Value, Misfit>)
     found
 }
 
-/// `kept` is what the type has of it; without it no field is known to be missing.
-fn walk(given: &Value, kept: Option<&Value>, schema: Schema, path: &str, found: &mut Vec<String>) {
-    if found.len() >= MAX_TOLD {
-        return;
-    }
+/// `kept` is what the type has of it; without it no field is known to be missing. `path` is one text for all places: a long
+/// key is not copied for each of what stands under it.
+fn walk(
+    given: &Value,
+    kept: Option<&Value>,
+    schema: Schema,
+    path: &mut String,
+    found: &mut Vec<String>,
+) {
     match given {
         Value::Object(map) => fields(map, kept, schema, path, found),
         Value::Array(items) => elements(items, kept, schema, path, found),
@@ -43,17 +49,23 @@ fn fields(
     map: &Map<String, Value>,
     kept: Option<&Value>,
     schema: Schema,
-    path: &str,
+    path: &mut String,
     found: &mut Vec<String>,
 ) {
+    let above = path.len();
     for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
-        let path = format!("{path}.{key}");
+        if found.len() >= MAX_TOLD {
+            return;
+        }
+        path.push('.');
+        path.push_str(key);
         let inner = kept.and_then(|kept| kept.get(key));
         if kept.is_some() && inner.is_none() {
             found.push(format!("{path}: field not declared in schema"));
         } else {
-            walk(value, inner, schema.field(key), &path, found);
+            walk(value, inner, schema.field(key), path, found);
         }
+        path.truncate(above);
     }
 }
 
@@ -61,11 +73,15 @@ fn elements(
     items: &[Value],
     kept: Option<&Value>,
     schema: Schema,
-    path: &str,
+    path: &mut String,
     found: &mut Vec<String>,
 ) {
+    let above = path.len();
     let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
+        if found.len() >= MAX_TOLD {
+            return;
+        }
         let element = match element(schema.shape(), index, item) {
             Ok(element) => element,
             Err(why) => {
@@ -73,17 +89,14 @@ fn elements(
                 return;
             }
         };
-        if !seen.insert(element.clone()) {
+        if seen.contains(&element) {
             found.push(format!("{path}: duplicate entries for key {element}"));
         }
+        path.push_str(&element);
+        seen.insert(element);
         let inner = kept.and_then(|kept| kept.get(index));
-        walk(
-            item,
-            inner,
-            schema.item(),
-            &format!("{path}{element}"),
-            found,
-        );
+        walk(item, inner, schema.item(), path, found);
+        path.truncate(above);
     }
 }
 
@@ -161,43 +174,37 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Go's `%v`.
-pub fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(plain).collect();
-            format!("[{}]", items.join(" "))
-        }
-        Value::Object(map) => {
-            let mut pairs: Vec<String> = map
-                .iter()
-                .map(|(key, value)| format!("{key}:{}", plain(value)))
-                .collect();
-            pairs.sort();
-            format!("map[{}]", pairs.join(" "))
-        }
-        other => other.to_string(),
-    }
-}
-
 /// Go's `%#v`.
 fn source(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
+        Value::String(text) => go_quote(text),
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(source).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(map) => {
-            let mut pairs: Vec<String> = map
-                .iter()
-                .map(|(key, value)| format!("{key:?}:{}", source(value)))
+            let pairs: Vec<String> = go_json::sorted(map)
+                .map(|(key, value)| format!("{}:{}", go_quote(key), source(value)))
                 .collect();
-            pairs.sort();
             format!("map[string]interface {{}}{{{}}}", pairs.join(", "))
         }
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_go_shows_as_source_is_quoted_and_sorted_as_go_does() {
+        let value = json!({"a-b": ["\u{7}\u{7f}é\u{200b}\""], "a": {"\n": null}, "a!": 1});
+        assert_eq!(
+            source(&value),
+            r#"map[string]interface {}{"a":map[string]interface {}{"\n":interface {}(nil)}, "a!":1, "a-b":[]interface {}{"\a\x7fé\u200b\""}}"#
+        );
     }
 }

@@ -300,23 +300,10 @@ fn element<'p>(item: &'p Value, key: &str) -> Result<&'p Map<String, Value>, Fai
     if !map.contains_key(key) {
         return Err(bad(format!(
             "map: {} does not contain declared merge key: {key}",
-            go_map(map)
+            go_json::plain_map(map)
         )));
     }
     Ok(map)
-}
-
-/// `%v` of a Go map with plain values.
-fn go_map(map: &Map<String, Value>) -> String {
-    let mut parts: Vec<String> = map
-        .iter()
-        .map(|(key, value)| match value {
-            Value::String(text) => format!("{key}:{text}"),
-            other => format!("{key}:{other}"),
-        })
-        .collect();
-    parts.sort();
-    format!("map[{}]", parts.join(" "))
 }
 
 /// Brings merged elements into order: those that `order` names in its order, the others between them where the
