@@ -175,6 +175,12 @@ pub(super) fn pinned(folder: &Path, context: Option<&str>) -> Result<(), Failure
     let path = folder.join(PINNED);
     let began = match std::fs::read_to_string(&path) {
         Ok(name) => Some(name),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Failure::environment(format!(
+                "cannot read {}, which says on which cluster this session began: {error}",
+                path.display()
+            )));
+        }
         Err(_) if folder.join(EMBEDDED_DATABASE).exists() => None,
         Err(_) => {
             let Some(context) = context else {

@@ -77,8 +77,17 @@ pub(super) fn make(
         .map_err(|error| SnapshotError::Bus(error.to_string()))?;
     api.snapshot(&building.join("cluster.db"))
         .map_err(|error| SnapshotError::Cluster(error.to_string()))?;
-    remove(&target)?;
-    std::fs::rename(&building, &target).map_err(files("rename", &building))
+    // A copy that is half removed must not bear the name of a whole one.
+    let old = target.with_extension("old");
+    remove(&old)?;
+    match std::fs::rename(&target, &old) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(files("rename", &target)(error));
+        }
+        _ => {}
+    }
+    std::fs::rename(&building, &target).map_err(files("rename", &building))?;
+    remove(&old)
 }
 
 /// Puts a copy back. The volumes come first: they are the part that can fail half-way, and then nothing else is changed.

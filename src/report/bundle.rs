@@ -311,7 +311,7 @@ impl Bundle {
             attempt,
             settled: sends.len(),
             sends,
-            cut_off: false,
+            ..StageRun::default()
         };
         kept.runs.insert(stage.name.clone(), run);
         if self.is_proven(lab, stage, attempt) {

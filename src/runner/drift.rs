@@ -6,7 +6,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::cluster::{Cluster, Drift, Fingerprint};
-use crate::lab::Stage;
 use crate::session::{Difference, StagePhase, State, Step};
 
 /// Pause between two looks at a cluster in this process, and at one that others use.
@@ -34,32 +33,13 @@ pub(super) async fn compare(cluster: &Cluster, kept: &[String]) -> Compared {
 
 /// The fingerprints that hold now; none while this session changes what they are of, or was cut off while it did.
 pub(super) fn settled(state: &State) -> Vec<String> {
-    let changes = match state.phase() {
-        StagePhase::Working { step, .. } => !only_looks(*step) || acts(state),
-        StagePhase::Interrupted { step } => matches!(
-            step,
-            Step::Applying | Step::Reapplying | Step::Rewinding | Step::Resetting
-        ),
-        _ => false,
-    };
+    let changes = matches!(
+        state.phase(),
+        StagePhase::Working { step, .. } | StagePhase::Interrupted { step }
+            if matches!(step, Step::Applying | Step::Reapplying | Step::Rewinding | Step::Resetting)
+    );
     let here = state.progress_here().filter(|_| !changes);
     here.map(|lab| lab.fingerprints.clone()).unwrap_or_default()
-}
-
-/// Whether a step leaves the objects alone.
-fn only_looks(step: Step) -> bool {
-    matches!(
-        step,
-        Step::Gate | Step::Sending(_) | Step::Settling(_) | Step::Collecting | Step::Reviewing
-    )
-}
-
-/// Whether the present stage does something to the cluster besides applying files.
-fn acts(state: &State) -> bool {
-    let probes = |stage: &Stage| stage.probes.iter().any(|probe| !probe.before.is_empty());
-    state
-        .stage()
-        .is_none_or(|stage| !stage.before.is_empty() || probes(stage))
 }
 
 /// What is to be compared. Its number tells it from all before, also where the fingerprints are the same again.

@@ -66,7 +66,7 @@ pub struct Driver {
     cancel: CancellationToken,
     worker: JoinHandle<()>,
     /// Looks whether somebody else changes what this lab has applied.
-    watch: Option<Watch>,
+    watch: Watch,
     failure: Option<String>,
 }
 
@@ -192,7 +192,7 @@ impl Driver {
             generation: 0,
             cancel: CancellationToken::new(),
             worker,
-            watch: None,
+            watch: Watch::start(cluster.clone()),
             failure: None,
         };
         driver.carry_out(effects)?;
@@ -201,6 +201,7 @@ impl Driver {
         if !drift.is_empty() {
             driver.tell(Message::Drift(drift))?;
         }
+        driver.watch.expect(drift::settled(&driver.state));
         Ok(driver)
     }
 
@@ -238,10 +239,8 @@ impl Driver {
             id: random(),
         };
         let effects = self.state.update(message, &context);
-        if let Some(watch) = &self.watch {
-            // Before anything of it is changed.
-            watch.expect(drift::settled(&self.state));
-        }
+        // Before anything of it is changed.
+        self.watch.expect(drift::settled(&self.state));
         self.carry_out(effects)
     }
 
@@ -259,7 +258,7 @@ impl Driver {
                     self.failure = Some(format!("what carries out the work has failed ({why}): leave, and start again; what was done is saved"));
                     return Incoming { generation: None, message: Ok(Message::Cancel) };
                 }
-                drift = changed(&mut self.watch) => if !self.state.knows(&drift) {
+                drift = self.watch.next() => if !self.state.knows(&drift) {
                     return Incoming { generation: None, message: Ok(Message::Drift(drift)) };
                 },
             }
@@ -340,13 +339,6 @@ impl Driver {
         found
     }
 
-    /// From now on it is noticed when somebody else changes an object of the present lab.
-    pub fn watch_objects(&mut self) {
-        let watch = Watch::start(self.cluster.clone());
-        watch.expect(drift::settled(&self.state));
-        self.watch = Some(watch);
-    }
-
     /// The lab's own text of a manifest; empty when there is none.
     #[must_use]
     pub fn original(&self, file: &str) -> String {
@@ -422,13 +414,6 @@ impl Driver {
     /// The copy cannot be written; the old one is still there then.
     pub fn write_copy(&self, file: &str, text: &str) -> Result<(), DriverError> {
         Ok(self.copies.write(file, text)?)
-    }
-}
-
-async fn changed(watch: &mut Option<Watch>) -> Vec<Difference> {
-    match watch {
-        Some(watch) => watch.next().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -3,7 +3,9 @@
 //! Whoever takes them as they are may go on and look; a stage is not passed on them. The line of such an object's fingerprint
 //! holds that of what was applied, so that it goes where the fingerprint goes: into snapshots and checkpoints.
 
-use super::message::Difference;
+use std::collections::BTreeSet;
+
+use super::message::{Difference, Effect};
 use super::progress::LabProgress;
 use super::state::{StagePhase, State};
 use crate::cluster::{Drift, Fingerprint};
@@ -88,13 +90,32 @@ impl LabProgress {
 }
 
 impl State {
+    /// Notes what is another's while a go is under way, also where it is soon changed back: what was seen meanwhile may be of
+    /// that.
+    pub(super) fn mark_foreign(&mut self, seen: &[Difference], out: &mut Vec<Effect>) {
+        let step = match self.phase {
+            StagePhase::Working { step, .. } | StagePhase::Interrupted { step } => step,
+            _ => return,
+        };
+        let others: BTreeSet<String> = seen
+            .iter()
+            .filter(|one| is_another(&one.kept, &one.live))
+            .filter_map(|one| Fingerprint::parse(&one.kept))
+            .map(|of| format!("{}/{}", of.kind, of.name))
+            .collect();
+        let run = self.run_mut().filter(|_| step.is_stage_work());
+        if let Some(run) = run
+            && !others.is_subset(&run.foreign)
+        {
+            run.foreign.extend(others);
+            out.push(Effect::Checkpoint);
+        }
+    }
+
     /// Why the present stage does not pass although all that it checks is proven: objects are not those of the lab.
     pub(super) fn foreign(&mut self) -> Option<Verdict> {
         let mut titles = self.here_mut().put_back_adopted();
-        let seen = self.drift.iter();
-        let seen = seen.filter(|one| is_another(&one.kept, &one.live));
-        let seen = seen.filter_map(|one| Fingerprint::parse(&one.kept));
-        titles.extend(seen.map(|of| format!("{}/{}", of.kind, of.name)));
+        titles.extend(self.run().into_iter().flat_map(|run| run.foreign.clone()));
         titles.sort();
         titles.dedup();
         (!titles.is_empty()).then(|| Verdict {
@@ -116,7 +137,8 @@ impl State {
     /// Where the stage stands once everything is applied again: what was seen before over other objects does not count.
     pub(super) fn phase_over_own(&self, phase: StagePhase) -> StagePhase {
         let adopted = self.here().is_some_and(LabProgress::has_adopted);
-        if phase != StagePhase::Passed && (adopted || self.was_foreign()) {
+        let seen = self.run().is_some_and(|run| !run.foreign.is_empty());
+        if phase != StagePhase::Passed && (adopted || seen || self.was_foreign()) {
             StagePhase::Fresh
         } else {
             phase

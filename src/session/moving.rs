@@ -1,7 +1,7 @@
 //! From stage to stage and from lab to lab: next, go to, retry, reset, cancel, and what follows a rewind.
 
 use super::claims::missing_claims;
-use super::message::{Context, Effect, GateReport, NO_SNAPSHOT, StepError};
+use super::message::{Context, Difference, Effect, GateReport, NO_SNAPSHOT, StepError};
 use super::pipeline::{has_work, manifests};
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::IntentAction;
@@ -176,6 +176,10 @@ impl State {
             return;
         }
         self.leave(out);
+        if lab != self.lab {
+            // Of the objects of the lab that is left: come back to, they are compared again.
+            self.drift.retain(Difference::is_of_all);
+        }
         self.lab = lab;
         self.stage = stage;
         self.finished = false;

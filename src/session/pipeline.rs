@@ -86,7 +86,9 @@ impl State {
     pub(super) fn snapshot(&mut self, out: &mut Vec<Effect>) {
         let name = self.stage_name();
         let lab = self.here_mut();
-        if !lab.snapshots.contains_key(&name) {
+        if lab.snapshots.contains_key(&name) {
+            self.make_up_for_snapshot(out);
+        } else {
             lab.snapshots.insert(name, lab.fingerprints.clone());
             self.push_snapshot(self.stage, false, out);
         }
@@ -360,10 +362,7 @@ impl State {
                 self.reapply(held, context, out);
             }
             // Nobody knows whether the action before a probe was done: the stage starts over, with new orders.
-            Step::Applying | Step::Preparing(..) => {
-                self.make_up_for_snapshot(out);
-                self.begin(context, out);
-            }
+            Step::Applying | Step::Preparing(..) => self.begin(context, out),
             _ => {
                 self.make_up_for_snapshot(out);
                 self.resume_sending(context, out);

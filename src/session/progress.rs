@@ -44,6 +44,9 @@ pub struct StageRun {
     /// The program ended while this go was under way, and its pods with it.
     #[serde(default)]
     pub cut_off: bool,
+    /// Kind and name of objects that were not the lab's at some time while this go was under way.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub foreign: BTreeSet<String>,
 }
 
 impl StageRun {

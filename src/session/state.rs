@@ -158,7 +158,7 @@ impl State {
             Message::Collected { complete: _ } => self.on_collected(context, &mut out),
             Message::Reviewed { result } => self.on_reviewed(result, &mut out),
             Message::Rewound { result } => self.on_rewound(result, context, &mut out),
-            Message::Drift(drift) => self.on_drift(drift),
+            Message::Drift(drift) => self.on_drift(drift, &mut out),
             learner => {
                 self.notice = None;
                 self.found.clear();
@@ -419,7 +419,8 @@ impl State {
     }
 
     /// What was said of the whole cluster stands until the learner settles it.
-    fn on_drift(&mut self, seen: Vec<Difference>) {
+    fn on_drift(&mut self, seen: Vec<Difference>, out: &mut Vec<Effect>) {
+        self.mark_foreign(&seen, out);
         let differed = !self.drift.is_empty();
         self.drift
             .retain(|one| one.is_of_all() && !seen.contains(one));
@@ -449,10 +450,7 @@ impl State {
                 self.phase = self.phase_but_reapplying();
                 let text = self.drift().join("; ");
                 let drift = std::mem::take(&mut self.drift);
-                // Another lab may have been gone to since it was found.
-                for lab in self.progress.values_mut() {
-                    lab.adopt_fingerprints(&drift);
-                }
+                self.here_mut().adopt_fingerprints(&drift);
                 self.note("adopted", text, out);
                 out.push(Effect::Checkpoint);
             }

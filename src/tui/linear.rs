@@ -82,7 +82,6 @@ pub async fn run(
         dir: dir.to_owned(),
         labs: driver.state().labs().clone(),
     };
-    driver.watch_objects();
     let mut linear = Linear {
         driver,
         app: App::new(theme),

@@ -132,7 +132,6 @@ impl<'a, S: Surface> Screen<'a, S> {
         app.reach.push(cluster.name().to_owned());
         app.logs = LogBook::in_folder(&dir.join("logs"));
         let (follower, logs) = cluster.follow_all_logs("");
-        driver.watch_objects();
         let looker = Looker {
             cluster: cluster.clone(),
             dir: dir.to_owned(),

@@ -663,25 +663,23 @@ fn a_file_may_hold_several_events() {
     assert_eq!(passed, [json!(true), json!(false)]);
 }
 
+/// Writes a Sensor with one pattern into `sensor.json` there; the command that watches it.
+fn watching(directory: &std::path::Path, pattern: &str) -> std::process::Command {
+    let file = directory.join("sensor.json");
+    let sensor = sensor(&data("body.kind", "string", &[pattern]));
+    std::fs::write(&file, sensor.to_string()).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"));
+    command.args(["explain", "--watch", "--body", FLAT, "-f"]);
+    command.arg(file);
+    command
+}
+
 #[test]
 fn watching_explains_again_when_a_file_changes() {
     use std::io::BufRead as _;
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("sensor.json");
-    std::fs::write(
-        &file,
-        sensor(&data("body.kind", "string", &["^refund$"])).to_string(),
-    )
-    .unwrap();
-    let mut watching = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
-        .args([
-            "explain",
-            "--watch",
-            "-f",
-            file.to_str().unwrap(),
-            "--body",
-            FLAT,
-        ])
+    let mut watching = watching(directory.path(), "^refund$")
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -723,20 +721,6 @@ fn watching_explains_again_when_a_file_changes() {
 #[test]
 fn watching_ends_when_stdout_takes_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("sensor.json");
-    std::fs::write(
-        &file,
-        sensor(&data("body.kind", "string", &["^order"])).to_string(),
-    )
-    .unwrap();
-    let arguments = [
-        "explain",
-        "--watch",
-        "-f",
-        file.to_str().unwrap(),
-        "--body",
-        FLAT,
-    ];
     // A pipe whose reader is gone; and, where there is one, a disk that is full.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -745,8 +729,7 @@ fn watching_ends_when_stdout_takes_nothing() {
         ends.push((full.into(), 3));
     }
     for (stdout, code) in ends {
-        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_eventlab"))
-            .args(arguments)
+        let mut child = watching(directory.path(), "^order")
             .stdout(stdout)
             .stderr(std::process::Stdio::null())
             .spawn()

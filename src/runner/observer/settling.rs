@@ -153,7 +153,12 @@ impl Collecting {
         match standing {
             Standing::Open => self.is_over(facts, seen, self.wait, now).then_some(false),
             Standing::LeftBehind => {
-                let wait = LATE_LINES.min(self.wait);
+                // A bus that cannot be read yet may still have it.
+                let wait = if seen {
+                    LATE_LINES.min(self.wait)
+                } else {
+                    self.wait
+                };
                 self.is_over(facts, seen, wait, now).then_some(false)
             }
             Standing::Lost => (quiet >= LATE_LINES.min(self.wait)).then_some(false),

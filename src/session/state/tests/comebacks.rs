@@ -335,23 +335,81 @@ fn an_object_that_is_the_labs_again_is_no_foreign_one() {
     assert_eq!(session.state.phase, StagePhase::Passed);
 }
 
-#[test]
-fn what_is_changed_while_a_stage_works_keeps_it_from_passing() {
+/// Works on a stage; with the first request its Sensor is changed, and `meanwhile` is told before the request is answered.
+fn changed_while_it_works(meanwhile: &[Message]) -> Session {
     let mut session = with_a_sensor();
-    let mut queue = VecDeque::from([Message::Next]);
+    let (mut queue, mut changed) = (VecDeque::from([Message::Next]), false);
     while let Some(message) = queue.pop_front() {
-        let changed = !session.state.drift().is_empty();
         for effect in session.raw(message) {
             if matches!(effect, Effect::Send { .. }) && !changed {
+                changed = true;
                 session.raw(seen("1", "uid", "2"));
                 assert!(!session.state.footer().reconcile, "not while it works");
                 assert_eq!(session.state.footer().next, "sending nested");
+                for message in meanwhile {
+                    session.raw(message.clone());
+                }
             }
             queue.extend(session.runner.answer(&effect));
         }
     }
+    session
+}
+
+#[test]
+fn what_is_changed_while_a_stage_works_keeps_it_from_passing() {
+    let session = changed_while_it_works(&[]);
     assert_eq!(reasons(&session)[0].reason, "foreign-object");
     assert!(session.state.footer().reconcile);
+    // Changed back before anything is judged: what was seen between may be of the other.
+    let mut session = changed_while_it_works(&[Message::Drift(Vec::new())]);
+    assert_eq!(reasons(&session)[0].reason, "foreign-object");
+    assert!(!session.state.footer().reconcile);
+    let effects = session.say(Message::Next);
+    assert!(kinds(&effects).contains(&"send"), "{:?}", kinds(&effects));
+    assert_eq!(session.state.phase, StagePhase::Passed);
+}
+
+#[test]
+fn what_was_seen_over_another_object_does_not_count_after_a_cut() {
+    for back in [true, false] {
+        let mut session = with_a_sensor();
+        let trace = session.until_silent_at_send();
+        let attempt = session.state.attempt();
+        let sent = probe("nested", Fate::Applied);
+        session
+            .runner
+            .send(testing::LAB, "send", attempt, &trace, &sent);
+        session.say(seen("1", "uid", "2"));
+        let effects = session.restart();
+        session.deliver(&effects);
+        if back {
+            session.say(Message::Drift(Vec::new()));
+            session.say(Message::Next);
+            assert_eq!(reasons(&session)[0].reason, "foreign-object");
+        } else {
+            session.say(seen("1", "uid", "2"));
+            session.say(Message::Reconcile(Reconcile::Reapply));
+            assert_eq!(session.state.phase, StagePhase::Fresh);
+        }
+    }
+}
+
+#[test]
+fn what_differs_in_a_lab_is_no_matter_of_another() {
+    let of_all = Difference::of_all("the ledger's file is another".to_owned());
+    let mut session = with_a_sensor();
+    let Message::Drift(mut differences) = seen("1", "uid", "2") else {
+        unreachable!()
+    };
+    differences.insert(0, of_all.clone());
+    session.say(Message::Drift(differences));
+    // What differs everywhere is settled by the rewind that follows, if there is one.
+    session.raw(Message::GoTo {
+        lab: "first-order".to_owned(),
+        stage: 0,
+    });
+    assert_eq!(session.state.drift(), [of_all.text.as_str()]);
 }
 
 #[test]
