@@ -300,8 +300,12 @@ fn parts_of(lab: &str) -> Vec<Part> {
             }
             copy_tree(&walk.session(), copy);
         }
-        let (wanted, left): (BTreeSet<String>, BTreeSet<String>) =
-            places.iter().cloned().partition(|place| is_drawn(place));
+        // The copy is of a session that died at the first of them.
+        let died = |place: &str| number > 0 && place == places[0];
+        let (wanted, left): (BTreeSet<String>, BTreeSet<String>) = places
+            .iter()
+            .cloned()
+            .partition(|place| is_drawn(place) && !died(place));
         before.extend(left);
         let known = before.clone();
         before.extend(wanted.iter().cloned());
@@ -322,6 +326,9 @@ impl Part {
     /// Dies at every place of the part; answers how often.
     fn sweep(&self) -> usize {
         const CHAINS: usize = 12;
+        if self.wanted.is_empty() {
+            return 0;
+        }
         let mut known = self.known.clone();
         let mut kills = 0;
         for _ in 0..CHAINS {
