@@ -207,7 +207,14 @@ async fn work(started: &mut Started, args: &CheckArgs) -> Result<(), Failure> {
         tell(started, Message::Reconcile(choice))?;
         settle(started).await?;
     }
+    // An edit in the learner's own editor is one, too.
+    let edited = started.driver.edited().map_err(Failure::environment)?;
     let state = started.driver.state();
+    if let (StagePhase::Passed, Some(file), false) = (state.phase(), edited, args.again) {
+        remark(&format!(
+            "eventlab: {file} was edited since this stage has passed, and the edit is not applied: `eventlab check --again` does the stage with it"
+        ));
+    }
     // What has nothing to do is left by `next` alone.
     let todo = state.has_work() && state.drift().is_empty();
     let key = match state.phase() {

@@ -230,6 +230,13 @@ fn access_holds(
             Some(format!("it may, and that is more than it needs: {reason}")),
             vec![fact.seq],
         ),
+        Observation::Access { ref reason, .. } if !reason.is_empty() => verdict(
+            Outcome::Refuted,
+            Some(format!(
+                "it may: this right is more than it needs; {reason}"
+            )),
+            vec![fact.seq],
+        ),
         _ => verdict(
             Outcome::Refuted,
             Some("it may: this right is more than it needs".to_owned()),

@@ -438,6 +438,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/rbac/submit-wrong-names.yaml"),
     ),
     (
+        "rbac/submit-wrong-one-subject-more.yaml",
+        include_str!("../../manifests/rbac/submit-wrong-one-subject-more.yaml"),
+    ),
+    (
         "rbac/submit-wrong-one-verb-more.yaml",
         include_str!("../../manifests/rbac/submit-wrong-one-verb-more.yaml"),
     ),

@@ -14,18 +14,23 @@ const SHARED_PAUSE: Duration = Duration::from_secs(5);
 
 /// What a look at the objects has shown.
 pub(super) struct Compared {
+    /// An object that could not be read differs as it did before.
     pub drift: Vec<Difference>,
     /// Why objects could not be read.
     pub unseen: Vec<String>,
 }
 
-/// Compares what was applied with what is there.
-pub(super) async fn compare(cluster: &Cluster, kept: &[String]) -> Compared {
+/// Compares what was applied with what is there; `before` is what the last look has shown.
+pub(super) async fn compare(cluster: &Cluster, kept: &[String], before: &[Difference]) -> Compared {
     let (mut drift, mut unseen) = (Vec::new(), Vec::new());
     for kept in kept.iter().filter_map(|line| Fingerprint::parse(line)) {
         match cluster.live_fingerprint(&kept).await {
             Ok(live) => drift.extend(difference(&kept, &live)),
-            Err(error) => unseen.push(error.to_string()),
+            Err(error) => {
+                let line = kept.to_string();
+                drift.extend(before.iter().find(|one| one.kept == line).cloned());
+                unseen.push(error.to_string());
+            }
         }
     }
     Compared { drift, unseen }
@@ -80,6 +85,12 @@ impl Watch {
         });
     }
 
+    /// Asks for a look that begins after this; false where there is nothing to compare.
+    pub(super) fn look_now(&mut self) -> bool {
+        self.question.send_modify(|question| question.number += 1);
+        !self.question.borrow().kept.is_empty()
+    }
+
     /// What was seen of the objects that are compared now; for ever pending once nobody looks any more.
     pub(super) async fn next(&mut self) -> Vec<Difference> {
         while let Some((number, drift)) = self.answers.recv().await {
@@ -97,7 +108,6 @@ impl Drop for Watch {
     }
 }
 
-/// What cannot be read says nothing: the next look may read it.
 async fn look(
     cluster: Cluster,
     mut asked: watch::Receiver<Question>,
@@ -108,13 +118,16 @@ async fn look(
     } else {
         PAUSE
     };
+    let mut before = Vec::new();
     loop {
         let Question { number, kept } = asked.borrow_and_update().clone();
         if !kept.is_empty() {
-            let Compared { drift, unseen } = compare(&cluster, &kept).await;
+            let Compared { drift, unseen } = compare(&cluster, &kept, &before).await;
             if let Some(error) = unseen.first() {
                 tracing::debug!(error, "objects cannot be compared");
-            } else if answers.send((number, drift)).await.is_err() {
+            }
+            before.clone_from(&drift);
+            if answers.send((number, drift)).await.is_err() {
                 return;
             }
         }

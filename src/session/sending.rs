@@ -321,13 +321,8 @@ impl State {
             None
         };
         judgements.extend(judge_orders(occasion, &orders, facts, not_looked, open));
-        if judgements
-            .iter()
-            .all(|one| one.verdict.outcome == Outcome::Proven)
-        {
-            let foreign = self.foreign();
-            judgements.extend(foreign.map(|verdict| occasion.judgement(verdict)));
-        }
+        let foreign = self.foreign();
+        judgements.extend(foreign.map(|verdict| occasion.judgement(verdict)));
         for judgement in &judgements {
             out.push(Effect::Journal(Box::new(Entry::Judgement(
                 judgement.clone(),
@@ -373,8 +368,9 @@ impl State {
         }
     }
 
-    /// What the judgements of the present go say together. Refuted wins over unproven, since it rests on facts. `blind` says
-    /// that access could not be reviewed, `hindered` which probes the environment has kept from their way.
+    /// What the judgements of the present go say together. Refuted wins over unproven, since it rests on facts; of facts that
+    /// may be of somebody else's objects it does not. `blind` says that access could not be reviewed, `hindered` which probes
+    /// the environment has kept from their way.
     pub(super) fn concluded(&self, blind: bool, hindered: &[String]) -> StagePhase {
         let of = |outcome: Outcome| {
             self.judgements
@@ -394,6 +390,9 @@ impl State {
             })
             .collect();
         let cut_off = self.run().is_some_and(|run| run.cut_off);
+        let foreign = self.judgements.iter().any(is_of_foreign);
+        let (others, failures): (Vec<StageFailure>, Vec<StageFailure>) =
+            failures.into_iter().partition(|_| foreign);
         let (lost, failures): (Vec<StageFailure>, Vec<StageFailure>) = failures
             .into_iter()
             .partition(|failure| cut_off && failure.may_be_of_a_lost_pod());
@@ -412,6 +411,13 @@ impl State {
                 },
             })
             .collect();
+        reasons.sort_by_key(|reason| reason.reason != FOREIGN);
+        reasons.extend(others.into_iter().map(|failure| OpenReason {
+            probe: failure.probe,
+            reason: failure.reason,
+            text: failure.text,
+            environment: false,
+        }));
         reasons.extend(lost.into_iter().map(|failure| OpenReason {
             probe: failure.probe,
             reason: "cut-off".to_owned(),
@@ -454,7 +460,7 @@ fn seen_fate<'a>(probe: &str, rows: &'a [Row]) -> Option<&'a Fate> {
     row.fate.as_ref()
 }
 
-fn sentence(claim: &str, because: Option<&str>) -> String {
+pub(super) fn sentence(claim: &str, because: Option<&str>) -> String {
     match because {
         Some(because) => format!("{claim} ({because})"),
         None => claim.to_owned(),
