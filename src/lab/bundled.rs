@@ -342,6 +342,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/operator/wrong-no-filter.yaml"),
     ),
     (
+        "operator/wrong-not-false.yaml",
+        include_str!("../../manifests/operator/wrong-not-false.yaml"),
+    ),
+    (
         "operator/wrong-one-list.yaml",
         include_str!("../../manifests/operator/wrong-one-list.yaml"),
     ),
@@ -526,8 +530,16 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/regex/wrong-anchored-only.yaml"),
     ),
     (
+        "regex/wrong-any-case-list.yaml",
+        include_str!("../../manifests/regex/wrong-any-case-list.yaml"),
+    ),
+    (
         "regex/wrong-any-case.yaml",
         include_str!("../../manifests/regex/wrong-any-case.yaml"),
+    ),
+    (
+        "regex/wrong-any-mark.yaml",
+        include_str!("../../manifests/regex/wrong-any-mark.yaml"),
     ),
     (
         "regex/wrong-any-value.yaml",
@@ -536,6 +548,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "regex/wrong-comparator.yaml",
         include_str!("../../manifests/regex/wrong-comparator.yaml"),
+    ),
+    (
+        "regex/wrong-end-only.yaml",
+        include_str!("../../manifests/regex/wrong-end-only.yaml"),
     ),
     (
         "regex/wrong-escaped-only.yaml",
@@ -562,8 +578,20 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/regex/wrong-no-filter.yaml"),
     ),
     (
+        "regex/wrong-old-dot.yaml",
+        include_str!("../../manifests/regex/wrong-old-dot.yaml"),
+    ),
+    (
         "regex/wrong-prefix.yaml",
         include_str!("../../manifests/regex/wrong-prefix.yaml"),
+    ),
+    (
+        "regex/wrong-start-only.yaml",
+        include_str!("../../manifests/regex/wrong-start-only.yaml"),
+    ),
+    (
+        "regex/wrong-suffix.yaml",
+        include_str!("../../manifests/regex/wrong-suffix.yaml"),
     ),
     (
         "regex/wrong-two-conditions.yaml",
@@ -626,6 +654,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/type/unpaid.yaml"),
     ),
     (
+        "type/wrong-listed.yaml",
+        include_str!("../../manifests/type/wrong-listed.yaml"),
+    ),
+    (
         "type/wrong-misspelt-key.yaml",
         include_str!("../../manifests/type/wrong-misspelt-key.yaml"),
     ),
@@ -640,6 +672,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "type/wrong-not-equal.yaml",
         include_str!("../../manifests/type/wrong-not-equal.yaml"),
+    ),
+    (
+        "type/wrong-not-false.yaml",
+        include_str!("../../manifests/type/wrong-not-false.yaml"),
     ),
     (
         "type/wrong-number.yaml",
