@@ -193,7 +193,12 @@ fn access_holds(
         "may not"
     };
     let claim = if right.is_any_other() {
-        format!("{} {may} do anything else", right.account)
+        let what = if expectation.allowed {
+            "something"
+        } else {
+            "anything"
+        };
+        format!("{} {may} do {what} else", right.account)
     } else {
         format!(
             "{} {may} {} {}",

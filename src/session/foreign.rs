@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use super::concluding::sentence;
 use super::message::{Difference, Effect, Message};
 use super::progress::{LabProgress, OpenReason, StageFailure};
-use super::sending::sentence;
 use super::state::{StagePhase, State, Step};
 use crate::cluster::{Drift, Fingerprint};
 use crate::evidence::journal::Judgement;
