@@ -18,14 +18,14 @@ pub struct Scope<'a> {
 
 /// Facts of a scope, in journal order, each once.
 pub(super) fn in_scope<'a>(facts: &'a [Fact], lab: &str, attempt: u32) -> Vec<&'a Fact> {
-    in_scopes(facts, lab, attempt..=attempt)
+    in_scopes(facts, lab, &(attempt..=attempt))
 }
 
 /// Facts of several attempts, in journal order, each once.
 pub(super) fn in_scopes<'a>(
     facts: &'a [Fact],
     lab: &str,
-    attempts: RangeInclusive<u32>,
+    attempts: &RangeInclusive<u32>,
 ) -> Vec<&'a Fact> {
     let mut kept: Vec<&Fact> = facts
         .iter()

@@ -477,7 +477,7 @@ pub fn stays_as_it_was(
         "{} of stage {stage}: stays as it was, is not handled again",
         row.probe
     );
-    let here = in_scopes(facts, then.lab, then.attempt..=now);
+    let here = in_scopes(facts, then.lab, &(then.attempt..=now));
     let Some(trace) = &row.trace else {
         return Verdict::unproven(claim, "it was not sent", Vec::new());
     };
@@ -525,7 +525,7 @@ fn left_behind(trail: &Trail<'_>) -> Option<Vec<u64>> {
             ..
         } = &fact.observation
         {
-            lives.insert((durable, *created_at_sequence), fact);
+            lives.insert((durable.as_str(), *created_at_sequence), fact);
         }
     }
     let acknowledged = |fact: &Fact| matches!(fact.observation, Observation::Consumer { ack_floor, .. } if ack_floor >= sequence);

@@ -20,15 +20,15 @@ pub(super) struct Compared {
     pub unseen: Vec<String>,
 }
 
-/// Compares what was applied with what is there; `before` is what the last look has shown.
-pub(super) async fn compare(cluster: &Cluster, kept: &[String], before: &[Difference]) -> Compared {
+/// Compares what was applied with what is there; `known` is what differed so far.
+pub(super) async fn compare(cluster: &Cluster, kept: &[String], known: &[Difference]) -> Compared {
     let (mut drift, mut unseen) = (Vec::new(), Vec::new());
     for kept in kept.iter().filter_map(|line| Fingerprint::parse(line)) {
         match cluster.live_fingerprint(&kept).await {
             Ok(live) => drift.extend(difference(&kept, &live)),
             Err(error) => {
                 let line = kept.to_string();
-                drift.extend(before.iter().find(|one| one.kept == line).cloned());
+                drift.extend(known.iter().find(|one| one.kept == line).cloned());
                 unseen.push(error.to_string());
             }
         }
@@ -52,6 +52,8 @@ pub(super) fn settled(state: &State) -> Vec<String> {
 struct Question {
     number: u64,
     kept: Vec<String>,
+    /// What is known to differ.
+    known: Vec<Difference>,
 }
 
 /// Looks at the objects of an open session again and again; ends when it is dropped.
@@ -74,8 +76,9 @@ impl Watch {
     }
 
     /// Says what is to be compared from now on.
-    pub(super) fn expect(&self, kept: Vec<String>) {
+    pub(super) fn expect(&self, kept: Vec<String>, known: &[Difference]) {
         self.question.send_if_modified(|question| {
+            known.clone_into(&mut question.known);
             let changed = question.kept != kept;
             if changed {
                 question.number += 1;
@@ -86,7 +89,7 @@ impl Watch {
     }
 
     /// Asks for a look that begins after this; false where there is nothing to compare.
-    pub(super) fn look_now(&mut self) -> bool {
+    pub(super) fn look_now(&self) -> bool {
         self.question.send_modify(|question| question.number += 1);
         !self.question.borrow().kept.is_empty()
     }
@@ -118,15 +121,17 @@ async fn look(
     } else {
         PAUSE
     };
-    let mut before = Vec::new();
     loop {
-        let Question { number, kept } = asked.borrow_and_update().clone();
+        let Question {
+            number,
+            kept,
+            known,
+        } = asked.borrow_and_update().clone();
         if !kept.is_empty() {
-            let Compared { drift, unseen } = compare(&cluster, &kept, &before).await;
+            let Compared { drift, unseen } = compare(&cluster, &kept, &known).await;
             if let Some(error) = unseen.first() {
                 tracing::debug!(error, "objects cannot be compared");
             }
-            before.clone_from(&drift);
             if answers.send((number, drift)).await.is_err() {
                 return;
             }

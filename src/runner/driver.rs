@@ -216,7 +216,7 @@ impl Driver {
         if !drift.is_empty() {
             driver.tell(Message::Drift(drift))?;
         }
-        driver.watch.expect(drift::settled(&driver.state));
+        driver.expect();
         Ok(driver)
     }
 
@@ -255,8 +255,14 @@ impl Driver {
         };
         let effects = self.state.update(message, &context);
         // Before anything of it is changed.
-        self.watch.expect(drift::settled(&self.state));
+        self.expect();
         self.carry_out(effects)
+    }
+
+    /// Has the objects compared with what the state knows of them now.
+    fn expect(&self) {
+        let kept = drift::settled(&self.state);
+        self.watch.expect(kept, self.state.differences());
     }
 
     /// The next thing the work has to say, or what somebody else has changed; for ever pending when there is nothing.

@@ -431,6 +431,12 @@ impl State {
         }
     }
 
+    /// What is known to differ from what this lab had applied.
+    #[must_use]
+    pub fn differences(&self) -> &[Difference] {
+        &self.drift
+    }
+
     /// Whether this is what is known to differ in the lab's objects.
     #[must_use]
     pub fn knows(&self, seen: &[Difference]) -> bool {
