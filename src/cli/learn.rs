@@ -206,6 +206,9 @@ async fn work(started: &mut Started, args: &CheckArgs) -> Result<(), Failure> {
     if let Some(choice) = args.choice() {
         tell(started, Message::Reconcile(choice))?;
         settle(started).await?;
+        if let Some(notice) = started.driver.state().notice() {
+            remark(&format!("eventlab: {notice}"));
+        }
     }
     // An edit in the learner's own editor is one, too.
     let edited = started.driver.edited().map_err(Failure::environment)?;

@@ -249,6 +249,18 @@ fn what_is_adopted_is_compared_as_it_is_from_then_on() {
     assert!(compared(&line("Sensor", "orders-b", "1")), "{kept:?}");
 }
 
+/// The manifest of a stage goes over a change that was made elsewhere: whoever adopts it hears where it belongs.
+#[test]
+fn who_adopts_a_change_where_a_manifest_is_edited_hears_where_it_belongs() {
+    for (stage, said) in [("fix", true), ("send", false)] {
+        let mut session = Session::at(stage);
+        session.say(Message::Drift(vec![a_difference()]));
+        session.raw(Message::Reconcile(Reconcile::Adopt));
+        let notice = session.state.notice().unwrap_or_default();
+        assert_eq!(notice.contains("sensor.yaml"), said, "{stage}: {notice}");
+    }
+}
+
 /// A look at the Sensor of the lab: what is kept of it, and what it is now.
 fn seen(kept: &str, uid: &str, hash: &str) -> Message {
     let line = |uid: &str, hash: &str| format!("v1 Sensor orders {uid} {hash}");
