@@ -120,7 +120,11 @@ impl State {
             Message::Collected { .. } => self.working() == Some(Step::Collecting),
             Message::Reviewed { .. } => self.working() == Some(Step::Reviewing),
             Message::Gate(report) => {
-                self.working() == Some(Step::Gate) && (report.open || report.failed.is_some())
+                let last = self
+                    .current_stage()
+                    .is_some_and(|stage| stage.probes.is_empty());
+                let ended = report.failed.is_some() || (report.open && last);
+                ended && self.working() == Some(Step::Gate)
             }
             _ => false,
         }
