@@ -13,6 +13,7 @@ use super::run::Format;
 use super::seeds;
 use super::start::{self, Started};
 use crate::evidence::Layer;
+use crate::evidence::journal::ClaimAnswer;
 use crate::lab::StageKind;
 use crate::runner::work::Patience;
 use crate::session::{Message, Reconcile, SessionView, StagePhase, State};
@@ -303,6 +304,11 @@ async fn go_on(started: &mut Started, said: Vec<Message>) -> Result<Exit, Failur
         // It still wants something of the learner, and says what.
         let why = state.notice().unwrap_or("it did not go on");
         print(&format!("{before}: {why} ({})", answering(state)));
+        for claim in state.claims() {
+            if !matches!(claim.answer, ClaimAnswer::SupportedBy { .. }) {
+                print(&format!("{before}: {}: {}", claim.topic, claim.answer));
+            }
+        }
         return Ok(Exit::NotProven);
     }
     let title = state.stage().map_or("", |stage| stage.title.as_str());

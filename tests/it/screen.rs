@@ -789,7 +789,10 @@ fn the_report_stands_at_the_next_open_question_and_esc_leads_back_to_the_list() 
     answered(&mut app, &mut state, "Which layer");
     answered(&mut app, &mut state, "intake");
     let at = stands_at(&app);
-    assert_eq!(at, "Which layer stopped it (contradicted)");
+    assert_eq!(
+        at,
+        "Which layer stopped it (contradicted: the filter layer stopped it)"
+    );
     // One that does goes to the next question.
     answered(&mut app, &mut state, "Which layer");
     assert_eq!(stands_at(&app), "intake", "what was answered before");

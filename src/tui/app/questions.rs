@@ -114,12 +114,9 @@ pub(super) fn report_topics(state: &State, after: Option<&str>) -> Option<Overla
         .iter()
         .map(|(topic, question)| {
             let word = match claims_of(state, topic).last() {
-                None => "open",
-                Some(_) if is_supported(state, topic) => "supported",
-                Some(claim) => match claim.answer {
-                    ClaimAnswer::ContradictedBy { .. } => "contradicted",
-                    _ => "nothing you collected shows it",
-                },
+                None => "open".to_owned(),
+                Some(_) if is_supported(state, topic) => "supported".to_owned(),
+                Some(claim) => claim.answer.to_string(),
             };
             Choice::new(
                 format!("{question} ({word})"),
