@@ -71,14 +71,16 @@ fn predictions(state: &State) -> Vec<String> {
 fn request(probe: &Probe) -> String {
     // Its number is known when it is sent.
     let body = probe.body.replace("{{attempt}}", "N");
-    let headers: String = probe
-        .headers
-        .iter()
+    let headers = probe.headers.iter();
+    let headers: Vec<String> = headers
         .map(|(name, value)| format!(" {name}: {value};"))
         .collect();
     format!(
-        "{} ({}):{headers} {} {body}",
-        probe.name, probe.title, probe.method
+        "{} ({}):{} {} {body}",
+        probe.name,
+        probe.title,
+        headers.concat(),
+        probe.method
     )
 }
 
