@@ -6,6 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::asked::{self, answering, next_step};
 use super::exit::{Exit, Failure};
 use super::output::{line as print, talk as remark};
 use super::place::Place;
@@ -13,7 +14,7 @@ use super::run::Format;
 use super::seeds;
 use super::start::{self, Started};
 use crate::evidence::Layer;
-use crate::lab::StageKind;
+use crate::evidence::journal::ClaimAnswer;
 use crate::runner::work::Patience;
 use crate::session::{Message, Reconcile, SessionView, StagePhase, State};
 use crate::tui::vetting::vet;
@@ -206,8 +207,18 @@ async fn work(started: &mut Started, args: &CheckArgs) -> Result<(), Failure> {
     if let Some(choice) = args.choice() {
         tell(started, Message::Reconcile(choice))?;
         settle(started).await?;
+        if let Some(notice) = started.driver.state().notice() {
+            remark(&format!("eventlab: {notice}"));
+        }
     }
+    // An edit in the learner's own editor is one, too.
+    let edited = started.driver.edited().map_err(Failure::environment)?;
     let state = started.driver.state();
+    if let (StagePhase::Passed, Some(file), false) = (state.phase(), edited, args.again) {
+        remark(&format!(
+            "eventlab: {file} was edited since this stage has passed, and the edit is not applied: `eventlab check --again` does the stage with it"
+        ));
+    }
     // What has nothing to do is left by `next` alone.
     let todo = state.has_work() && state.drift().is_empty();
     let key = match state.phase() {
@@ -293,6 +304,12 @@ async fn go_on(started: &mut Started, said: Vec<Message>) -> Result<Exit, Failur
         // It still wants something of the learner, and says what.
         let why = state.notice().unwrap_or("it did not go on");
         print(&format!("{before}: {why} ({})", answering(state)));
+        for claim in state.claims() {
+            if !matches!(claim.answer, ClaimAnswer::SupportedBy { .. }) {
+                print(&format!("{before}: {}: {}", claim.topic, claim.answer));
+            }
+        }
+        asked::lines(state).iter().for_each(|line| print(line));
         return Ok(Exit::NotProven);
     }
     let title = state.stage().map_or("", |stage| stage.title.as_str());
@@ -300,38 +317,9 @@ async fn go_on(started: &mut Started, said: Vec<Message>) -> Result<Exit, Failur
     if let Some(text) = state.stage().map(|stage| stage.text.trim()) {
         print(text);
     }
+    asked::lines(state).iter().for_each(|line| print(line));
     print(&format!("{}: {}", name(state), next_step(state)));
     Ok(Exit::Proven)
-}
-
-/// The command that gives what a stage without work wants first.
-fn answering(state: &State) -> &'static str {
-    match state.stage().map(|stage| stage.kind) {
-        Some(StageKind::Report) => "`eventlab next --claim TOPIC=ANSWER …`, or on the screen",
-        _ => "`eventlab next --predict PROBE=LAYER …`, or on the screen",
-    }
-}
-
-/// What to do now, with the command that does it.
-pub(super) fn next_step(state: &State) -> String {
-    let next = state.footer().next;
-    if !state.drift().is_empty() {
-        return format!(
-            "{next} (`eventlab check --adopt`, `eventlab check --reapply`, `eventlab reset {}`)",
-            state.lab().map_or("LAB", |lab| lab.name.as_str())
-        );
-    }
-    let onward = *state.phase() == StagePhase::Passed
-        || (*state.phase() == StagePhase::Fresh && !state.has_work());
-    match (state.finished(), onward && state.footer().next_enabled) {
-        (true, _) => next,
-        (false, true) => format!("{next} (`eventlab next`)"),
-        (false, false) if onward => format!("{next} ({})", answering(state)),
-        (false, false) if matches!(state.phase(), StagePhase::Unproven { .. }) => {
-            format!("{next} (`eventlab check`; with new requests `eventlab check --again`)")
-        }
-        (false, false) => format!("{next} (`eventlab check`)"),
-    }
 }
 
 async fn settle(started: &mut Started) -> Result<(), Failure> {
@@ -418,6 +406,7 @@ fn tell_stand(state: &State) {
         }
         StagePhase::Fresh if !state.has_work() => {
             print(&format!("{place}: nothing is checked in this stage"));
+            asked::lines(state).iter().for_each(|line| print(line));
             print(&format!("{place}: {}", next_step(state)));
         }
         StagePhase::Fresh | StagePhase::Working { .. } | StagePhase::Interrupted { .. } => {

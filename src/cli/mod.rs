@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, and the exit codes.
 
 mod argo;
+mod asked;
 mod author;
 mod bundle;
 mod bus;

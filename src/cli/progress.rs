@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::output::{line, note};
 use crate::evidence::{Fate, MatrixLine, Outcome};
-use crate::lab::{Failure, Lab};
+use crate::lab::{Failure, Lab, StageKind};
 use crate::report::junit::Junit;
 use crate::report::matrix;
 use crate::runner::autopilot::{Played, Progress, StageEnd, WrongEnd};
@@ -39,12 +39,17 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-fn stage_word(end: &StageEnd, observe: bool) -> &'static str {
-    match end {
-        StageEnd::Passed if observe => "observed",
-        StageEnd::Passed => word(Outcome::Proven),
-        StageEnd::Failed(_) => word(Outcome::Refuted),
-        StageEnd::Unproven(_) => word(Outcome::Unproven),
+/// Where nothing is checked, nothing is proven.
+fn stage_word(end: &StageEnd, observe: bool, kind: StageKind) -> &'static str {
+    match (end, kind) {
+        (StageEnd::Passed, _) if observe => "observed",
+        (
+            StageEnd::Passed,
+            StageKind::Read | StageKind::Predict | StageKind::Report | StageKind::Debrief,
+        ) => "done",
+        (StageEnd::Passed, _) => word(Outcome::Proven),
+        (StageEnd::Failed(_), _) => word(Outcome::Refuted),
+        (StageEnd::Unproven(_), _) => word(Outcome::Unproven),
     }
 }
 
@@ -135,13 +140,14 @@ fn text(progress: &Progress) {
             number,
             of,
             stage,
+            kind,
             title,
             observe,
             end,
             tried,
             ..
         } => {
-            let word = stage_word(end, *observe);
+            let word = stage_word(end, *observe, *kind);
             let with = match (end, tried) {
                 (StageEnd::Failed(_) | StageEnd::Unproven(_), Some(file)) => {
                     format!(" (with the solution, manifests/{file})")
@@ -238,6 +244,7 @@ fn json(progress: &Progress) -> Value {
             number,
             of,
             stage,
+            kind,
             title,
             observe,
             end,
@@ -249,7 +256,7 @@ fn json(progress: &Progress) -> Value {
             "number": number,
             "of": of,
             "title": title,
-            "outcome": stage_word(end, *observe),
+            "outcome": stage_word(end, *observe, *kind),
             "because": because(end),
             "checks": judgements.iter().map(|one| json!({
                 "probe": one.probe,

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::asked;
 use super::exit::{Exit, Failure};
 use super::inspect::{PrintArgs, view};
-use super::learn;
 use super::output::line as print;
 use super::place::Place;
 use super::run::Format;
@@ -56,7 +56,7 @@ pub fn status(place: &Place, args: &PrintArgs) -> Result<Exit, Failure> {
         Format::Json => print(&value.to_string()),
         Format::Text => {
             value["phase"] = json!(phase(&state));
-            value["next"] = json!(learn::next_step(&state));
+            value["next"] = json!(asked::next_step(&state));
             value["addresses"] =
                 json!(address_lines(addresses.as_ref().and_then(Value::as_object)));
             print_lines(&value);

@@ -146,15 +146,21 @@ fn is_about_oneself((verb, group, resource): &Triple) -> bool {
         && resource.starts_with("selfsubject")
 }
 
+/// Resource and group as `kubectl auth can-i` writes them.
+fn resource_in_group(group: &str, resource: &str) -> String {
+    match (group, resource.split_once('/')) {
+        ("", _) => resource.to_owned(),
+        (group, None) => format!("{resource}.{group}"),
+        (group, Some((resource, subresource))) => format!("{resource}.{group}/{subresource}"),
+    }
+}
+
 /// The first few of them in words.
 fn told(rights: &[Triple]) -> String {
     let mut words: Vec<String> = rights
         .iter()
         .take(NAMED)
-        .map(|(verb, group, resource)| match group.as_str() {
-            "" => format!("{verb} {resource}"),
-            group => format!("{verb} {resource}.{group}"),
-        })
+        .map(|(verb, group, resource)| format!("{verb} {}", resource_in_group(group, resource)))
         .collect();
     if let Some(more) = rights.len().checked_sub(NAMED).filter(|more| *more > 0) {
         words.push(format!("{more} more"));
@@ -194,6 +200,8 @@ mod tests {
             told(&rights),
             "create workflows.argoproj.io, get pods, get pods.apps, patch workflows.argoproj.io"
         );
+        let parts = triples(&[rule(&["", "argoproj.io"], &["pods/log"], &["get"])]);
+        assert_eq!(told(&parts), "get pods/log, get pods.argoproj.io/log");
         let many = triples(&[rule(&["*"], &["*"], &["a", "b", "c", "d", "e", "f", "g"])]);
         assert!(told(&many).ends_with("f *.*, 1 more"), "{}", told(&many));
         let others = [

@@ -193,7 +193,12 @@ fn access_holds(
         "may not"
     };
     let claim = if right.is_any_other() {
-        format!("{} {may} do anything else", right.account)
+        let what = if expectation.allowed {
+            "something"
+        } else {
+            "anything"
+        };
+        format!("{} {may} do {what} else", right.account)
     } else {
         format!(
             "{} {may} {} {}",
@@ -228,6 +233,13 @@ fn access_holds(
         Observation::Access { ref reason, .. } if right.is_any_other() => verdict(
             Outcome::Refuted,
             Some(format!("it may, and that is more than it needs: {reason}")),
+            vec![fact.seq],
+        ),
+        Observation::Access { ref reason, .. } if !reason.is_empty() => verdict(
+            Outcome::Refuted,
+            Some(format!(
+                "it may: this right is more than it needs; {reason}"
+            )),
             vec![fact.seq],
         ),
         _ => verdict(

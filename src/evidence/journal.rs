@@ -3,6 +3,7 @@
 //! Everything that is shown or reported is a view of these entries. Reading and writing the file is `session::files`.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,16 @@ pub enum ClaimAnswer {
     SupportedBy { facts: Vec<u64> },
     ContradictedBy { facts: Vec<u64>, because: String },
     NothingShowsThis,
+}
+
+impl fmt::Display for ClaimAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SupportedBy { .. } => f.write_str("supported"),
+            Self::ContradictedBy { because, .. } => write!(f, "contradicted: {because}"),
+            Self::NothingShowsThis => f.write_str("nothing you collected shows it"),
+        }
+    }
 }
 
 /// A remark that belongs to the record: a torn line, a hint shown, a reset, an applied manifest's diff.

@@ -3,6 +3,7 @@
 //! Only [`super::table`] and [`super::verdict`] call this.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use super::fact::{Fact, Observation};
 
@@ -17,9 +18,18 @@ pub struct Scope<'a> {
 
 /// Facts of a scope, in journal order, each once.
 pub(super) fn in_scope<'a>(facts: &'a [Fact], lab: &str, attempt: u32) -> Vec<&'a Fact> {
+    in_scopes(facts, lab, &(attempt..=attempt))
+}
+
+/// Facts of several attempts, in journal order, each once.
+pub(super) fn in_scopes<'a>(
+    facts: &'a [Fact],
+    lab: &str,
+    attempts: &RangeInclusive<u32>,
+) -> Vec<&'a Fact> {
     let mut kept: Vec<&Fact> = facts
         .iter()
-        .filter(|fact| fact.counts_in(lab, attempt))
+        .filter(|fact| attempts.contains(&fact.attempt) && fact.counts_in(lab, fact.attempt))
         .collect();
     kept.sort_by_key(|fact| fact.seq);
     kept.dedup_by_key(|fact| fact.seq);

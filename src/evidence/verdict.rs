@@ -4,6 +4,8 @@
 //! one pod instance judged, *nothing happened* on consumer state or on a window waited in full. What could not be looked
 //! at is `unproven` with its reason. [`judge`] is the one entry for a stage.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +13,7 @@ use super::fact::{Fact, Observation, PodInstance};
 use super::journal::Judgement;
 use super::layer::{Fate, Layer, Reason};
 use super::table::{Cell, CellState, Row, effect_count};
-use super::trail::{Scope, Trail, in_scope};
+use super::trail::{Scope, Trail, in_scope, in_scopes};
 use crate::words::counted;
 
 /// The three outcomes; `Unproven` is never shown as a pass.
@@ -461,8 +463,8 @@ pub fn not_repeated(row: &Row, facts: &[Fact], scope: Scope<'_>) -> Verdict {
 
 /// *It stays as it was*: an event of an earlier attempt was not handled again when something was put right later.
 ///
-/// `row` is that of `stage` and `then`; `now` is the later attempt, in which its consumer must have been read. An event that was
-/// stopped before it had a Workflow must still have none.
+/// `row` is that of `stage` and `then`; `now` is the later attempt, in which its consumer must have been read, or the one that
+/// has taken the place of its consumer. An event that was stopped before it had a Workflow must still have none.
 #[must_use]
 pub fn stays_as_it_was(
     row: &Row,
@@ -475,10 +477,7 @@ pub fn stays_as_it_was(
         "{} of stage {stage}: stays as it was, is not handled again",
         row.probe
     );
-    let mut here = in_scope(facts, then.lab, then.attempt);
-    here.extend(in_scope(facts, then.lab, now));
-    here.sort_by_key(|fact| fact.seq);
-    here.dedup_by_key(|fact| fact.seq);
+    let here = in_scopes(facts, then.lab, &(then.attempt..=now));
     let Some(trace) = &row.trace else {
         return Verdict::unproven(claim, "it was not sent", Vec::new());
     };
@@ -497,14 +496,47 @@ pub fn stays_as_it_was(
         );
         return Verdict::refuted(claim, because, row.facts());
     }
-    match finally_acknowledged(&trail) {
-        Some(fact) if fact.attempt == now => Verdict::proven(claim, vec![fact.seq]),
+    match left_behind(&trail) {
+        Some(seqs)
+            if trail
+                .consumers
+                .last()
+                .is_some_and(|last| last.attempt == now) =>
+        {
+            Verdict::proven(claim, seqs)
+        }
         _ => Verdict::unproven(
             claim,
             "its consumer was not seen since with the message acknowledged",
             row.facts(),
         ),
     }
+}
+
+/// The last reads of all consumers that its message ever had, if none of them can hand it out any more: each has acknowledged
+/// it, or was made behind it, as the one of a dependency that was renamed later; and one has acknowledged it.
+fn left_behind(trail: &Trail<'_>) -> Option<Vec<u64>> {
+    let (_, sequence) = trail.message()?;
+    let mut lives: BTreeMap<(&str, u64), &Fact> = BTreeMap::new();
+    for fact in &trail.consumers {
+        if let Observation::Consumer {
+            durable,
+            created_at_sequence,
+            ..
+        } = &fact.observation
+        {
+            lives.insert((durable.as_str(), *created_at_sequence), fact);
+        }
+    }
+    let acknowledged = |fact: &Fact| matches!(fact.observation, Observation::Consumer { ack_floor, .. } if ack_floor >= sequence);
+    let is_older = |created: u64| created < sequence;
+    let all = lives
+        .iter()
+        .all(|((_, created), last)| !is_older(*created) || acknowledged(last));
+    let heard = lives.keys().any(|(_, created)| is_older(*created));
+    let mut seqs: Vec<u64> = lives.values().map(|fact| fact.seq).collect();
+    seqs.sort_unstable();
+    (all && heard).then_some(seqs)
 }
 
 /// How many Workflows and effects carry an event.

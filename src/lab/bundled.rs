@@ -342,6 +342,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/operator/wrong-no-filter.yaml"),
     ),
     (
+        "operator/wrong-not-false.yaml",
+        include_str!("../../manifests/operator/wrong-not-false.yaml"),
+    ),
+    (
         "operator/wrong-one-list.yaml",
         include_str!("../../manifests/operator/wrong-one-list.yaml"),
     ),
@@ -438,6 +442,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/rbac/submit-wrong-names.yaml"),
     ),
     (
+        "rbac/submit-wrong-one-subject-more.yaml",
+        include_str!("../../manifests/rbac/submit-wrong-one-subject-more.yaml"),
+    ),
+    (
         "rbac/submit-wrong-one-verb-more.yaml",
         include_str!("../../manifests/rbac/submit-wrong-one-verb-more.yaml"),
     ),
@@ -522,8 +530,16 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/regex/wrong-anchored-only.yaml"),
     ),
     (
+        "regex/wrong-any-case-list.yaml",
+        include_str!("../../manifests/regex/wrong-any-case-list.yaml"),
+    ),
+    (
         "regex/wrong-any-case.yaml",
         include_str!("../../manifests/regex/wrong-any-case.yaml"),
+    ),
+    (
+        "regex/wrong-any-mark.yaml",
+        include_str!("../../manifests/regex/wrong-any-mark.yaml"),
     ),
     (
         "regex/wrong-any-value.yaml",
@@ -532,6 +548,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "regex/wrong-comparator.yaml",
         include_str!("../../manifests/regex/wrong-comparator.yaml"),
+    ),
+    (
+        "regex/wrong-end-only.yaml",
+        include_str!("../../manifests/regex/wrong-end-only.yaml"),
     ),
     (
         "regex/wrong-escaped-only.yaml",
@@ -558,8 +578,20 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/regex/wrong-no-filter.yaml"),
     ),
     (
+        "regex/wrong-old-dot.yaml",
+        include_str!("../../manifests/regex/wrong-old-dot.yaml"),
+    ),
+    (
         "regex/wrong-prefix.yaml",
         include_str!("../../manifests/regex/wrong-prefix.yaml"),
+    ),
+    (
+        "regex/wrong-start-only.yaml",
+        include_str!("../../manifests/regex/wrong-start-only.yaml"),
+    ),
+    (
+        "regex/wrong-suffix.yaml",
+        include_str!("../../manifests/regex/wrong-suffix.yaml"),
     ),
     (
         "regex/wrong-two-conditions.yaml",
@@ -622,6 +654,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
         include_str!("../../manifests/type/unpaid.yaml"),
     ),
     (
+        "type/wrong-listed.yaml",
+        include_str!("../../manifests/type/wrong-listed.yaml"),
+    ),
+    (
         "type/wrong-misspelt-key.yaml",
         include_str!("../../manifests/type/wrong-misspelt-key.yaml"),
     ),
@@ -636,6 +672,10 @@ pub(super) const MANIFESTS: &[(&str, &str)] = &[
     (
         "type/wrong-not-equal.yaml",
         include_str!("../../manifests/type/wrong-not-equal.yaml"),
+    ),
+    (
+        "type/wrong-not-false.yaml",
+        include_str!("../../manifests/type/wrong-not-false.yaml"),
     ),
     (
         "type/wrong-number.yaml",

@@ -14,18 +14,23 @@ const SHARED_PAUSE: Duration = Duration::from_secs(5);
 
 /// What a look at the objects has shown.
 pub(super) struct Compared {
+    /// An object that could not be read differs as it did before.
     pub drift: Vec<Difference>,
     /// Why objects could not be read.
     pub unseen: Vec<String>,
 }
 
-/// Compares what was applied with what is there.
-pub(super) async fn compare(cluster: &Cluster, kept: &[String]) -> Compared {
+/// Compares what was applied with what is there; `known` is what differed so far.
+pub(super) async fn compare(cluster: &Cluster, kept: &[String], known: &[Difference]) -> Compared {
     let (mut drift, mut unseen) = (Vec::new(), Vec::new());
     for kept in kept.iter().filter_map(|line| Fingerprint::parse(line)) {
         match cluster.live_fingerprint(&kept).await {
             Ok(live) => drift.extend(difference(&kept, &live)),
-            Err(error) => unseen.push(error.to_string()),
+            Err(error) => {
+                let line = kept.to_string();
+                drift.extend(known.iter().find(|one| one.kept == line).cloned());
+                unseen.push(error.to_string());
+            }
         }
     }
     Compared { drift, unseen }
@@ -47,6 +52,8 @@ pub(super) fn settled(state: &State) -> Vec<String> {
 struct Question {
     number: u64,
     kept: Vec<String>,
+    /// What is known to differ.
+    known: Vec<Difference>,
 }
 
 /// Looks at the objects of an open session again and again; ends when it is dropped.
@@ -69,8 +76,9 @@ impl Watch {
     }
 
     /// Says what is to be compared from now on.
-    pub(super) fn expect(&self, kept: Vec<String>) {
+    pub(super) fn expect(&self, kept: Vec<String>, known: &[Difference]) {
         self.question.send_if_modified(|question| {
+            known.clone_into(&mut question.known);
             let changed = question.kept != kept;
             if changed {
                 question.number += 1;
@@ -78,6 +86,12 @@ impl Watch {
             }
             changed
         });
+    }
+
+    /// Asks for a look that begins after this; false where there is nothing to compare.
+    pub(super) fn look_now(&self) -> bool {
+        self.question.send_modify(|question| question.number += 1);
+        !self.question.borrow().kept.is_empty()
     }
 
     /// What was seen of the objects that are compared now; for ever pending once nobody looks any more.
@@ -97,7 +111,6 @@ impl Drop for Watch {
     }
 }
 
-/// What cannot be read says nothing: the next look may read it.
 async fn look(
     cluster: Cluster,
     mut asked: watch::Receiver<Question>,
@@ -109,12 +122,17 @@ async fn look(
         PAUSE
     };
     loop {
-        let Question { number, kept } = asked.borrow_and_update().clone();
+        let Question {
+            number,
+            kept,
+            known,
+        } = asked.borrow_and_update().clone();
         if !kept.is_empty() {
-            let Compared { drift, unseen } = compare(&cluster, &kept).await;
+            let Compared { drift, unseen } = compare(&cluster, &kept, &known).await;
             if let Some(error) = unseen.first() {
                 tracing::debug!(error, "objects cannot be compared");
-            } else if answers.send((number, drift)).await.is_err() {
+            }
+            if answers.send((number, drift)).await.is_err() {
                 return;
             }
         }

@@ -3,12 +3,16 @@
 //! Messages come in through [`Driver::tell`] (the learner's) and [`Driver::next`] with [`Driver::take`] (the work's). Journal
 //! and checkpoint are written here, in the order in which the state machine asks for them, before any work starts.
 
+mod copies;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::drift::{self, Compared, Watch};
@@ -24,8 +28,8 @@ use crate::session::files::Opened;
 use crate::session::files::WorkingCopies;
 use crate::session::{Context, Difference, Effect, FilesError, Message, SessionFiles, State};
 
-/// A longer working copy is not read.
-const COPY_LIMIT: u64 = 1 << 20;
+/// A cluster that does not answer does not hold a stage up for ever.
+const LAST_LOOK: Duration = Duration::from_secs(10);
 
 /// Why a session cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +71,17 @@ pub struct Driver {
     worker: JoinHandle<()>,
     /// Looks whether somebody else changes what this lab has applied.
     watch: Watch,
+    /// What may end the go at a stage, until the objects were looked at once more.
+    last_word: Option<LastWord>,
     failure: Option<String>,
+}
+
+/// A message of the work that waits for a look at the objects.
+struct LastWord {
+    generation: u64,
+    message: Message,
+    /// Since when it need not wait any more.
+    until: Instant,
 }
 
 /// Appends facts to the journal and hands them on.
@@ -193,6 +207,7 @@ impl Driver {
             cancel: CancellationToken::new(),
             worker,
             watch: Watch::start(cluster.clone()),
+            last_word: None,
             failure: None,
         };
         driver.carry_out(effects)?;
@@ -201,7 +216,7 @@ impl Driver {
         if !drift.is_empty() {
             driver.tell(Message::Drift(drift))?;
         }
-        driver.watch.expect(drift::settled(&driver.state));
+        driver.expect();
         Ok(driver)
     }
 
@@ -240,27 +255,48 @@ impl Driver {
         };
         let effects = self.state.update(message, &context);
         // Before anything of it is changed.
-        self.watch.expect(drift::settled(&self.state));
+        self.expect();
         self.carry_out(effects)
     }
 
+    /// Has the objects compared with what the state knows of them now.
+    fn expect(&self) {
+        let kept = drift::settled(&self.state);
+        self.watch.expect(kept, self.state.differences());
+    }
+
     /// The next thing the work has to say, or what somebody else has changed; for ever pending when there is nothing.
+    ///
+    /// What a stage may be judged on comes after a look at its objects: what was changed between two looks is told before.
+    /// Nothing is lost when it is dropped.
     pub async fn next(&mut self) -> Incoming {
         loop {
             tokio::select! {
                 // Facts first: an answer may rest on them.
                 biased;
                 Some(facts) = self.facts.recv() => return Incoming { generation: None, message: facts.map(Message::Facts) },
-                Some((generation, message)) = self.messages.recv() => return Incoming { generation: Some(generation), message: Ok(message) },
+                said = said(&mut self.last_word) => return said,
+                Some((generation, message)) = self.messages.recv(), if self.last_word.is_none() => {
+                    if self.state.may_judge_on(&message) && self.watch.look_now() {
+                        self.last_word = Some(LastWord { generation, message, until: Instant::now() + LAST_LOOK });
+                    } else {
+                        return Incoming { generation: Some(generation), message: Ok(message) };
+                    }
+                }
                 ended = &mut self.worker, if self.failure.is_none() => {
                     let why = ended.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
                     tracing::error!(why, "the worker has ended");
                     self.failure = Some(format!("what carries out the work has failed ({why}): leave, and start again; what was done is saved"));
                     return Incoming { generation: None, message: Ok(Message::Cancel) };
                 }
-                drift = self.watch.next() => if !self.state.knows(&drift) {
-                    return Incoming { generation: None, message: Ok(Message::Drift(drift)) };
-                },
+                drift = self.watch.next() => {
+                    if let Some(last) = &mut self.last_word {
+                        last.until = Instant::now();
+                    }
+                    if !self.state.knows(&drift) {
+                        return Incoming { generation: None, message: Ok(Message::Drift(drift)) };
+                    }
+                }
             }
         }
     }
@@ -328,7 +364,7 @@ impl Driver {
             return Vec::new();
         }
         let mut found: Vec<_> = cluster.lost().into_iter().map(Difference::of_all).collect();
-        let Compared { drift, unseen } = drift::compare(cluster, &kept).await;
+        let Compared { drift, unseen } = drift::compare(cluster, &kept, &[]).await;
         found.extend(drift);
         if let Some(first) = unseen.first() {
             let count = unseen.len();
@@ -339,102 +375,26 @@ impl Driver {
         found
     }
 
-    /// The lab's own text of a manifest; empty when there is none.
-    #[must_use]
-    pub fn original(&self, file: &str) -> String {
-        self.catalog.manifest(file).unwrap_or_default().to_owned()
-    }
-
-    /// The text of a working copy; `None` when there is none.
-    ///
-    /// # Errors
-    /// It is there and cannot be read, or is not UTF-8.
-    pub fn copy_text(&self, file: &str) -> Result<Option<String>, DriverError> {
-        self.copies.read(file).map_err(|error| {
-            let path = self.copies.path(file).ok();
-            path.and_then(not_text).unwrap_or(error.into())
-        })
-    }
-
-    /// What was typed for a working copy and not saved when the screen ended; `None` when there is nothing of the kind.
-    ///
-    /// # Errors
-    /// As [`Driver::copy_text`].
-    pub fn unsaved_text(&self, file: &str) -> Result<Option<String>, DriverError> {
-        self.copy_text(&unsaved(file))
-    }
-
-    /// Keeps what was typed and not saved, beside the working copy.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn keep_unsaved(&self, file: &str, text: &str) -> Result<(), DriverError> {
-        self.write_copy(&unsaved(file), text)
-    }
-
-    /// Drops what was typed and not saved; fine if there is nothing.
-    ///
-    /// # Errors
-    /// It is there and cannot be removed.
-    pub fn drop_unsaved(&self, file: &str) -> Result<(), DriverError> {
-        Ok(self.copies.discard(&unsaved(file))?)
-    }
-
-    /// Where something lies that was typed in the present stage and not saved.
-    #[must_use]
-    pub fn unsaved(&self) -> Option<PathBuf> {
-        let fix = self.state.stage()?.fix.as_ref()?;
-        let path = self.copies.path(&unsaved(&fix.manifest)).ok()?;
-        path.exists().then_some(path)
-    }
-
-    /// The text of a manifest as it was applied last; `None` where that is not known.
-    #[must_use]
-    pub fn applied_text(&self, file: &str) -> Option<String> {
-        self.copies.applied(file)
-    }
-
     /// What does not work any more, if the part that carries effects out has come to an end by itself.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
-
-    /// Where a working copy lies; it is made from the original when it is not there.
-    ///
-    /// # Errors
-    /// The copy cannot be written.
-    pub fn working_copy(&self, file: &str) -> Result<PathBuf, DriverError> {
-        Ok(self.copies.open(file, &self.original(file))?)
-    }
-
-    /// Replaces a working copy.
-    ///
-    /// # Errors
-    /// The copy cannot be written; the old one is still there then.
-    pub fn write_copy(&self, file: &str, text: &str) -> Result<(), DriverError> {
-        Ok(self.copies.write(file, text)?)
-    }
 }
 
-/// The name of what was typed for a manifest and not saved.
-fn unsaved(file: &str) -> String {
-    format!("{file}.unsaved")
-}
-
-/// Where a file is no UTF-8; `None` where that is not what is wrong with it.
-fn not_text(path: PathBuf) -> Option<DriverError> {
-    let found = std::fs::metadata(&path).ok()?;
-    // Whoever opens a pipe waits for somebody who writes into it.
-    let short = found.is_file() && found.len() <= COPY_LIMIT;
-    let bytes = short.then(|| std::fs::read(&path).ok()).flatten()?;
-    let valid = std::str::from_utf8(&bytes).err()?.valid_up_to();
-    let (before, rest) = bytes.split_at_checked(valid)?;
-    Some(DriverError::NotText {
-        line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
-        byte: *rest.first()?,
-        path,
-    })
+/// The message that has waited for a look, once that was made or its time is over.
+async fn said(last_word: &mut Option<LastWord>) -> Incoming {
+    match last_word {
+        Some(last) => tokio::time::sleep_until(last.until).await,
+        None => std::future::pending().await,
+    }
+    match last_word.take() {
+        Some(last) => Incoming {
+            generation: Some(last.generation),
+            message: Ok(last.message),
+        },
+        None => std::future::pending().await,
+    }
 }
 
 /// The traces of a journal and where they belong.

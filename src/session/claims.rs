@@ -12,16 +12,20 @@ pub const TOPICS: [&str; 4] = ["layer", "fact", "cause", "not-proven"];
 /// Words that say that no layer stopped the event.
 const NOWHERE: [&str; 4] = ["none", "no layer", "nowhere", "applied"];
 
-/// What is missing until the report holds: each topic supported, and at least one open point named.
-pub(super) fn missing_claims(claims: &[Claim]) -> Option<String> {
-    let open: Vec<&str> = TOPICS
+fn open_topics(claims: &[Claim]) -> Vec<&'static str> {
+    TOPICS
         .into_iter()
         .filter(|topic| {
             !claims.iter().any(|claim| {
                 claim.topic == *topic && matches!(claim.answer, ClaimAnswer::SupportedBy { .. })
             })
         })
-        .collect();
+        .collect()
+}
+
+/// What is missing until the report holds: each topic supported, and at least one open point named.
+pub(super) fn missing_claims(claims: &[Claim]) -> Option<String> {
+    let open = open_topics(claims);
     (!open.is_empty()).then(|| format!("not supported yet: {}", open.join(", ")))
 }
 
@@ -185,6 +189,51 @@ impl State {
                     .collect()
             })
             .unwrap_or_default()
+    }
+
+    /// What may be answered to a question of the present report: in words, and as the report takes it.
+    #[must_use]
+    pub fn report_choices(&self, topic: &str) -> Vec<(String, String)> {
+        let Some(task) = self.current_stage().and_then(|stage| stage.report.as_ref()) else {
+            return Vec::new();
+        };
+        let word = |word: &str| (word.to_owned(), word.to_owned());
+        match topic {
+            "layer" => {
+                let none = ("no layer: it had its effect".to_owned(), "none".to_owned());
+                let layers = Layer::ALL.into_iter().map(|layer| word(layer.name()));
+                std::iter::once(none).chain(layers).collect()
+            }
+            "fact" => self.report_facts(task),
+            "cause" => task.causes.iter().map(|cause| word(&cause.text)).collect(),
+            "not-proven" => {
+                let points = task.not_proven.iter();
+                points.map(|point| word(&point.text)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The facts of the probe in question, and what the gate said of that go.
+    fn report_facts(&self, task: &ReportTask) -> Vec<(String, String)> {
+        let row = self.rows().into_iter().find(|row| row.probe == task.probe);
+        let of_probe = row.map(|row| row.facts()).unwrap_or_default();
+        let of_gate = self.failed_gate(&task.stage).into_iter();
+        of_probe
+            .into_iter()
+            .chain(of_gate.map(|(_, seq)| seq))
+            .filter_map(|seq| self.fact(seq))
+            .map(|fact| {
+                let text = format!("#{} {}: {}", fact.seq, fact.layer.name(), fact.line);
+                (text, fact.seq.to_string())
+            })
+            .collect()
+    }
+
+    /// Questions of the present report that have no answer yet that holds.
+    #[must_use]
+    pub fn open_topics(&self) -> Vec<&'static str> {
+        open_topics(&self.claims())
     }
 
     /// Conditions of the gate that did not hold in the last go at a stage, by layer.

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use super::message::{Difference, Effect};
-use super::progress::LabProgress;
-use super::state::{StagePhase, State};
+use super::concluding::sentence;
+use super::message::{Difference, Effect, Message};
+use super::progress::{LabProgress, OpenReason, StageFailure};
+use super::state::{StagePhase, State, Step};
 use crate::cluster::{Drift, Fingerprint};
 use crate::evidence::journal::Judgement;
 use crate::evidence::{Outcome, Verdict};
@@ -112,7 +113,43 @@ impl State {
         }
     }
 
-    /// Why the present stage does not pass although all that it checks is proven: objects are not those of the lab.
+    /// Whether the go at the present stage may be judged, or pass, on this message: what was changed until then belongs to it.
+    #[must_use]
+    pub fn may_judge_on(&self, message: &Message) -> bool {
+        match message {
+            Message::Collected { .. } => self.working() == Some(Step::Collecting),
+            Message::Reviewed { .. } => self.working() == Some(Step::Reviewing),
+            Message::Gate(report) => {
+                let last = self
+                    .current_stage()
+                    .is_some_and(|stage| stage.probes.is_empty());
+                let ended = report.failed.is_some() || (report.open && last);
+                ended && self.working() == Some(Step::Gate)
+            }
+            _ => false,
+        }
+    }
+
+    /// What a failure says where objects are not those of the lab: nothing of what the learner has applied.
+    pub(super) fn failed_over_foreign(&mut self, failure: &StageFailure) -> Option<StagePhase> {
+        let foreign = self.foreign()?;
+        let open = |reason: &str, text: String| OpenReason {
+            probe: None,
+            reason: reason.to_owned(),
+            text,
+            environment: false,
+        };
+        let reasons = vec![
+            open(
+                FOREIGN,
+                sentence(&foreign.claim, foreign.because.as_deref()),
+            ),
+            open(&failure.reason, failure.text.clone()),
+        ];
+        Some(StagePhase::Unproven { reasons })
+    }
+
+    /// Why the present stage is neither passed nor failed, whatever was seen: objects are not those of the lab.
     pub(super) fn foreign(&mut self) -> Option<Verdict> {
         let mut titles = self.here_mut().put_back_adopted();
         titles.extend(self.run().into_iter().flat_map(|run| run.foreign.clone()));

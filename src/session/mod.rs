@@ -7,6 +7,7 @@ mod applying;
 mod checking;
 pub mod checkpoint;
 mod claims;
+mod concluding;
 pub mod files;
 pub mod footer;
 mod foreign;

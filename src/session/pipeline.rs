@@ -347,7 +347,18 @@ impl State {
             order: None,
             line: None,
         };
-        self.fail(vec![failure], out);
+        // What does not start over objects of somebody else's is not what the learner has applied.
+        let at_gate = self.working() == Some(Step::Gate);
+        match at_gate
+            .then(|| self.failed_over_foreign(&failure))
+            .flatten()
+        {
+            Some(phase) => {
+                self.phase = phase;
+                out.push(Effect::Checkpoint);
+            }
+            None => self.fail(vec![failure], out),
+        }
     }
 
     /// Takes a cancelled or cut-off step up again. What may have been sent is never sent again.

@@ -3,9 +3,8 @@
 //! A probe is sent once for its trace, after its intent, and when the fate of those before it is known.
 
 use super::checking::access_expectations;
-use super::foreign::{FOREIGN, is_of_foreign};
 use super::message::{Context, Effect, SendOutcome, StepError};
-use super::progress::{OpenReason, ProbeSend, StageFailure, StageRun};
+use super::progress::{OpenReason, ProbeSend, StageRun};
 use super::resume::NOT_SENT;
 use super::state::{StagePhase, State, Step};
 use crate::evidence::journal::{IntentAction, Judgement};
@@ -321,13 +320,8 @@ impl State {
             None
         };
         judgements.extend(judge_orders(occasion, &orders, facts, not_looked, open));
-        if judgements
-            .iter()
-            .all(|one| one.verdict.outcome == Outcome::Proven)
-        {
-            let foreign = self.foreign();
-            judgements.extend(foreign.map(|verdict| occasion.judgement(verdict)));
-        }
+        let foreign = self.foreign();
+        judgements.extend(foreign.map(|verdict| occasion.judgement(verdict)));
         for judgement in &judgements {
             out.push(Effect::Journal(Box::new(Entry::Judgement(
                 judgement.clone(),
@@ -335,99 +329,6 @@ impl State {
         }
         self.judgements = judgements;
         self.conclude_stage(not_looked.is_some(), &hindered, out);
-    }
-
-    /// A judgement for the learner, who knows a probe by the title that the table shows.
-    fn told(&self, one: &Judgement) -> String {
-        let text = sentence(&one.verdict.claim, one.verdict.because.as_deref());
-        let Some((name, stage)) = one.probe.as_ref().zip(self.current_stage()) else {
-            return text;
-        };
-        let of_name = stage.probes.iter().find(|probe| probe.name == *name);
-        let (Some(probe), Some(rest)) = (of_name, text.strip_prefix(&format!("{name}: "))) else {
-            return text;
-        };
-        let title = &probe.title;
-        let alike = stage.probes.iter().filter(|other| other.title == *title);
-        match alike.count() {
-            1 => format!("{title}: expected {rest}"),
-            _ => format!("{title} ({name}): expected {rest}"),
-        }
-    }
-
-    /// The line of the last of these facts.
-    fn line_of(&self, facts: &[u64]) -> Option<String> {
-        let last = facts.iter().max()?;
-        let fact = self.facts().iter().find(|fact| fact.seq == *last)?;
-        (!fact.line.is_empty()).then(|| fact.line.clone())
-    }
-
-    fn conclude_stage(&mut self, blind: bool, hindered: &[String], out: &mut Vec<Effect>) {
-        match self.concluded(blind, hindered) {
-            StagePhase::Failed { failures } => self.fail(failures, out),
-            StagePhase::Passed => self.pass(out),
-            phase => {
-                self.phase = phase;
-                out.push(Effect::Checkpoint);
-            }
-        }
-    }
-
-    /// What the judgements of the present go say together. Refuted wins over unproven, since it rests on facts. `blind` says
-    /// that access could not be reviewed, `hindered` which probes the environment has kept from their way.
-    pub(super) fn concluded(&self, blind: bool, hindered: &[String]) -> StagePhase {
-        let of = |outcome: Outcome| {
-            self.judgements
-                .iter()
-                .filter(move |one| one.verdict.outcome == outcome)
-        };
-        let failures: Vec<StageFailure> = of(Outcome::Refuted)
-            .map(|one| StageFailure {
-                probe: one.probe.clone(),
-                reason: StageFailure::FATE.to_owned(),
-                text: self.told(one),
-                expected: one.expected.clone(),
-                observed: one.observed.clone(),
-                access: one.access.clone(),
-                order: one.order.clone(),
-                line: self.line_of(&one.verdict.facts),
-            })
-            .collect();
-        let cut_off = self.run().is_some_and(|run| run.cut_off);
-        let (lost, failures): (Vec<StageFailure>, Vec<StageFailure>) = failures
-            .into_iter()
-            .partition(|failure| cut_off && failure.may_be_of_a_lost_pod());
-        let mut reasons: Vec<OpenReason> = of(Outcome::Unproven)
-            .map(|one| OpenReason {
-                probe: one.probe.clone(),
-                reason: if is_of_foreign(one) {
-                    FOREIGN.to_owned()
-                } else {
-                    "evidence".to_owned()
-                },
-                text: self.told(one),
-                environment: match &one.probe {
-                    Some(probe) => hindered.contains(probe),
-                    None => blind && (one.access.is_some() || one.order.is_some()),
-                },
-            })
-            .collect();
-        reasons.extend(lost.into_iter().map(|failure| OpenReason {
-            probe: failure.probe,
-            reason: "cut-off".to_owned(),
-            text: format!(
-                "{}; the program ended meanwhile, and its pods with it: do the stage again",
-                failure.text
-            ),
-            environment: false,
-        }));
-        if !failures.is_empty() {
-            StagePhase::Failed { failures }
-        } else if reasons.is_empty() {
-            StagePhase::Passed
-        } else {
-            StagePhase::Unproven { reasons }
-        }
     }
 }
 
@@ -452,13 +353,6 @@ fn expectations(stage: &Stage, run: &StageRun, rows: &[Row]) -> Vec<Expectation>
 fn seen_fate<'a>(probe: &str, rows: &'a [Row]) -> Option<&'a Fate> {
     let row = rows.iter().find(|row| row.probe == probe)?;
     row.fate.as_ref()
-}
-
-fn sentence(claim: &str, because: Option<&str>) -> String {
-    match because {
-        Some(because) => format!("{claim} ({because})"),
-        None => claim.to_owned(),
-    }
 }
 
 /// Whether the fate of each of these requests is known from these facts. Rows of others, such as the learner's own, come

@@ -431,6 +431,12 @@ impl State {
         }
     }
 
+    /// What is known to differ from what this lab had applied.
+    #[must_use]
+    pub fn differences(&self) -> &[Difference] {
+        &self.drift
+    }
+
     /// Whether this is what is known to differ in the lab's objects.
     #[must_use]
     pub fn knows(&self, seen: &[Difference]) -> bool {
@@ -453,6 +459,15 @@ impl State {
                 self.here_mut().adopt_fingerprints(&drift);
                 self.note("adopted", text, out);
                 out.push(Effect::Checkpoint);
+                let fix = self.current_stage().and_then(|stage| stage.fix.as_ref());
+                let applies = fix.filter(|_| self.phase != StagePhase::Passed);
+                // A change that was made elsewhere would be gone without a word.
+                self.notice = applies.map(|fix| {
+                    format!(
+                        "your change belongs into {}: that is applied over this",
+                        fix.manifest
+                    )
+                });
             }
             Reconcile::Reapply => {
                 let phase = self.phase_but_reapplying();

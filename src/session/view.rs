@@ -185,7 +185,9 @@ impl State {
         }
     }
 
-    fn shown_stage(&self) -> Option<&Stage> {
+    /// The stage whose probe table is shown.
+    #[must_use]
+    pub fn shown_stage(&self) -> Option<&Stage> {
         let lab = self.current_lab()?;
         let stage = self.current_stage()?;
         let named = |name: &str| lab.stages.iter().find(|stage| stage.name == name);

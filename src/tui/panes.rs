@@ -59,7 +59,7 @@ fn row_name(row: &Row, state: &State) -> String {
     probe_title(state, &row.probe)
 }
 
-/// The title of a probe, of the present stage first; its name where it has none.
+/// The title of a probe, of the stage first whose table is shown; its name where it has none.
 #[must_use]
 pub fn probe_title(state: &State, name: &str) -> String {
     let titles = state
@@ -67,7 +67,8 @@ pub fn probe_title(state: &State, name: &str) -> String {
         .into_iter()
         .flat_map(|lab| &lab.stages)
         .flat_map(|stage| &stage.probes);
-    let here = state.stage().into_iter().flat_map(|stage| &stage.probes);
+    let shown = state.shown_stage().into_iter();
+    let here = shown.flat_map(|stage| &stage.probes);
     here.chain(titles)
         .find(|probe| probe.name == name)
         .map_or_else(|| name.to_owned(), |probe| probe.title.clone())

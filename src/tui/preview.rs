@@ -5,7 +5,7 @@ use super::manifest;
 use super::replay::{self, Replayed};
 use crate::cluster::Manifest;
 use crate::runner::driver::{Driver, DriverError};
-use crate::session::{Message, StagePhase};
+use crate::session::StagePhase;
 use crate::words::counted;
 
 /// The manifest that is to be looked at before Enter applies it: its working copy was edited, here or by another program.
@@ -14,34 +14,11 @@ use crate::words::counted;
 /// # Errors
 /// The session cannot be saved.
 pub fn due(driver: &mut Driver) -> Result<Option<String>, DriverError> {
-    let state = driver.state();
-    let fix = state.stage().and_then(|stage| stage.fix.as_ref());
     let done = matches!(
-        state.phase(),
+        driver.state().phase(),
         StagePhase::Passed | StagePhase::Working { .. }
     );
-    let Some(file) = fix.filter(|_| !done).map(|fix| fix.manifest.clone()) else {
-        return Ok(None);
-    };
-    let known = state
-        .progress_here()
-        .is_some_and(|lab| lab.edited.contains(&file));
-    if known {
-        return Ok(Some(file));
-    }
-    let live = driver.applied_text(&file);
-    let differs = match driver.copy_text(&file) {
-        Ok(None) => false,
-        Ok(Some(text)) => text != live.unwrap_or_else(|| driver.original(&file)),
-        Err(_) => true,
-    };
-    if !differs {
-        return Ok(None);
-    }
-    driver.tell(Message::Edited {
-        manifest: file.clone(),
-    })?;
-    Ok(Some(file))
+    if done { Ok(None) } else { driver.edited() }
 }
 
 /// What is shown of a working copy: what applying it would do, or why it cannot be applied.

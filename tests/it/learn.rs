@@ -54,6 +54,8 @@ fn the_shell_goes_from_stage_to_stage_by_the_commands_that_it_names() {
         let wanted = said(state, &[command], 1);
         assert!(wanted.contains("predict first"), "{wanted}");
         assert!(wanted.contains("--predict"), "{wanted}");
+        // What is to be predicted can be read here, too.
+        assert!(wanted.contains(": POST {"), "{wanted}");
     }
     let wrong = said(state, &["next", "--predict", "nonsense=ready"], 1);
     assert!(wrong.contains("no probe `nonsense`"), "{wrong}");

@@ -12,6 +12,7 @@ use eventlab::tui::app::App;
 use eventlab::tui::app::{Command, Overlay, Pane};
 use eventlab::tui::look::{Look, Table};
 use eventlab::tui::manifest::Texts;
+use eventlab::tui::panes;
 use eventlab::tui::theme::Theme;
 use eventlab::tui::view;
 use jiff::Timestamp;
@@ -765,6 +766,29 @@ fn answered(app: &mut App, state: &mut State, choice: &str) {
     }
 }
 
+/// One name may be another request in another stage: the table has the title of the stage that it shows.
+#[test]
+fn a_table_of_another_stage_has_the_titles_of_that_stage() {
+    let labs = Catalog::bundled().unwrap().labs();
+    let now = Timestamp::UNIX_EPOCH;
+    for lab in labs.iter() {
+        for stage in &lab.stages {
+            let of_report = stage.report.as_ref().map(|task| &task.stage);
+            let Some(of) = stage.predicts.as_ref().or(of_report) else {
+                continue;
+            };
+            let shown = lab.stages.iter().find(|one| one.name == *of).unwrap();
+            let mut checkpoint = State::new(Arc::clone(&labs), now).checkpoint();
+            checkpoint.lab.clone_from(&lab.name);
+            checkpoint.stage.clone_from(&stage.name);
+            let (state, _) = State::resume(Some(checkpoint), &[], Arc::clone(&labs), now);
+            let titles: Vec<&str> = shown.probes.iter().map(|one| one.title.as_str()).collect();
+            let names = panes::row_names(&state.rows(), &state);
+            assert_eq!(names, titles, "{} {}", lab.name, stage.name);
+        }
+    }
+}
+
 /// The line that a list of choices stands at.
 fn stands_at(app: &App) -> String {
     match &app.overlay {
@@ -789,7 +813,10 @@ fn the_report_stands_at_the_next_open_question_and_esc_leads_back_to_the_list() 
     answered(&mut app, &mut state, "Which layer");
     answered(&mut app, &mut state, "intake");
     let at = stands_at(&app);
-    assert_eq!(at, "Which layer stopped it (contradicted)");
+    assert_eq!(
+        at,
+        "Which layer stopped it (contradicted: the filter layer stopped it)"
+    );
     // One that does goes to the next question.
     answered(&mut app, &mut state, "Which layer");
     assert_eq!(stands_at(&app), "intake", "what was answered before");

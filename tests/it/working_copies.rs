@@ -164,6 +164,16 @@ fn what_is_no_manifest_is_a_bad_file_and_nothing_is_judged_by_it() {
     let first = place.ended(&["check"], "");
     assert!(first.status.success(), "{}", text(&first));
     let (stood, lines) = (place.status(), place.journal());
+    // What another program makes of the copy once the stage has passed is not what has passed.
+    let own = fs::read_to_string(place.copy()).unwrap();
+    fs::write(place.copy(), format!("{own}# mine\n")).unwrap();
+    let output = place.ended(&["check"], "");
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    for word in [NAME, "is not applied", "eventlab check --again"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert_eq!(place.status(), stood);
     for (what, put, words) in wrong() {
         clear(&place.copy());
         put(&place.copy());

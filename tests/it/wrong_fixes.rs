@@ -5,6 +5,10 @@ use std::process::Command;
 
 use eventlab::evidence::{Fate, Layer, Reason};
 use eventlab::session::{StageFailure, StagePhase, Step};
+use k8s_openapi::api::rbac::v1::Role;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 
 use crate::lab_rig::{MANIFEST, Rig};
 
@@ -149,6 +153,34 @@ async fn a_cluster_that_goes_away_during_a_check_leaves_it_unproven() {
     for trace in before.into_iter().flatten() {
         assert!(after.contains(&Some(trace)), "looked up, not sent again");
     }
+
+    // Changed after the last request: the look before the judgement sees it, however little is left to do.
+    rig.driver.tell(eventlab::session::Message::Retry).unwrap();
+    let last = |phase: &StagePhase| {
+        matches!(
+            phase,
+            StagePhase::Working {
+                step: Step::Collecting,
+                ..
+            }
+        )
+    };
+    rig.settle(last).await;
+    let roles: Api<Role> = Api::namespaced(rig.cluster.client(), "eventlab");
+    let rules = json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
+    roles
+        .patch(
+            "order-submit",
+            &PatchParams::default(),
+            &Patch::Merge(rules),
+        )
+        .await
+        .unwrap();
+    let StagePhase::Unproven { reasons } = rig.settle(|_| false).await else {
+        panic!("{:?}", rig.driver.state().phase());
+    };
+    assert_eq!(reasons[0].reason, "foreign-object", "{reasons:?}");
+    assert!(reasons[0].text.contains("Role/order-submit"), "{reasons:?}");
     rig.stop().await;
 }
 

@@ -354,6 +354,50 @@ fn nothing_happened_needs_a_kept_consumer_or_a_window() {
     );
 }
 
+/// An order that was refused at its submit, and the reads of consumers in later attempts.
+fn stays(later: &[(u32, Fact)]) -> Verdict {
+    let request = Request::new(1, stopped(Layer::Submit, Reason::Forbidden));
+    let mut facts = request.facts();
+    facts.extend(later.iter().cloned().map(|(attempt, mut fact)| {
+        fact.attempt = attempt;
+        fact
+    }));
+    let facts = numbered(facts);
+    let probe = ProbeRun {
+        name: "order".to_owned(),
+        trace: request.trace.clone(),
+        attempt: 1,
+    };
+    let row = rows(&[probe], &facts, SCOPE)[0].clone();
+    stays_as_it_was(&row, "forbidden", &facts, SCOPE, 3)
+}
+
+/// A message at 11, its consumer of then (made at 1), and that of a dependency which was renamed later.
+#[test]
+fn what_no_consumer_can_hand_out_any_more_stays_as_it_was() {
+    let same = |floor: u64| consumer(1, floor);
+    let later = |floor: u64| consumer(12, floor);
+    let early = |floor: u64| consumer(5, floor);
+    for (reads, outcome) in [
+        (vec![(3, same(13))], Outcome::Proven),
+        (vec![(2, same(12)), (3, same(13))], Outcome::Proven),
+        (vec![(3, later(13))], Outcome::Proven),
+        (vec![(2, later(12)), (3, later(13))], Outcome::Proven),
+        (vec![(2, later(12)), (3, consumer(13, 14))], Outcome::Proven),
+        // Nobody has looked since.
+        (vec![], Outcome::Unproven),
+        (vec![(2, same(12))], Outcome::Unproven),
+        (vec![(2, later(12))], Outcome::Unproven),
+        (vec![(4, later(13))], Outcome::Unproven),
+        // One that was made before it may still hand it out.
+        (vec![(3, early(5))], Outcome::Unproven),
+        (vec![(2, early(5)), (3, later(13))], Outcome::Unproven),
+        (vec![(3, early(13))], Outcome::Proven),
+    ] {
+        assert_eq!(stays(&reads).outcome, outcome, "{reads:?}");
+    }
+}
+
 #[test]
 fn a_second_workflow_of_one_arrival_is_a_replay() {
     let mut story = Request::new(1, Fate::Applied).facts();

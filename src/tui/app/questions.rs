@@ -114,12 +114,9 @@ pub(super) fn report_topics(state: &State, after: Option<&str>) -> Option<Overla
         .iter()
         .map(|(topic, question)| {
             let word = match claims_of(state, topic).last() {
-                None => "open",
-                Some(_) if is_supported(state, topic) => "supported",
-                Some(claim) => match claim.answer {
-                    ClaimAnswer::ContradictedBy { .. } => "contradicted",
-                    _ => "nothing you collected shows it",
-                },
+                None => "open".to_owned(),
+                Some(_) if is_supported(state, topic) => "supported".to_owned(),
+                Some(claim) => claim.answer.to_string(),
             };
             Choice::new(
                 format!("{question} ({word})"),
@@ -150,52 +147,15 @@ pub(super) fn outer(choices: &[Choice], state: &State) -> Option<Overlay> {
 }
 
 pub(super) fn report_answers(state: &State, topic: &str) -> Option<Overlay> {
-    let task = state.stage()?.report.as_ref()?;
-    let answer = |text: &str, answer: &str| {
-        tell(
-            text,
-            Message::Report {
-                topic: topic.to_owned(),
-                answer: answer.to_owned(),
-            },
-        )
-    };
-    let choices: Vec<Choice> = match topic {
-        "layer" => std::iter::once(answer("no layer: it had its effect", "none"))
-            .chain(Layer::ALL.map(|layer| answer(layer.name(), layer.name())))
-            .collect(),
-        "fact" => state
-            .rows()
-            .iter()
-            .find(|row| row.probe == task.probe)
-            .map(|row| row.facts())
-            .unwrap_or_default()
-            .into_iter()
-            .chain(
-                state
-                    .failed_gate(&task.stage)
-                    .into_iter()
-                    .map(|(_, seq)| seq),
-            )
-            .filter_map(|seq| state.fact(seq))
-            .map(|fact| {
-                answer(
-                    &format!("#{} {}: {}", fact.seq, fact.layer.name(), fact.line),
-                    &fact.seq.to_string(),
-                )
-            })
-            .collect(),
-        "cause" => task
-            .causes
-            .iter()
-            .map(|cause| answer(&cause.text, &cause.text))
-            .collect(),
-        _ => task
-            .not_proven
-            .iter()
-            .map(|point| answer(&point.text, &point.text))
-            .collect(),
-    };
+    state.stage()?.report.as_ref()?;
+    let choices: Vec<Choice> = state
+        .report_choices(topic)
+        .into_iter()
+        .map(|(text, answer)| {
+            let topic = topic.to_owned();
+            tell(text, Message::Report { topic, answer })
+        })
+        .collect();
     // The list stands at what was answered before.
     let before = claims_of(state, topic).last();
     let is_before = |choice: &Choice| match &choice.does {

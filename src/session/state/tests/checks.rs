@@ -174,3 +174,25 @@ fn a_run_that_ended_with_the_program_is_open_and_a_rejected_event_stays_a_failur
         }
     }
 }
+
+/// What the Sensor says of its filter teaches more than that it ended with an error; said of every probe it hides the rest.
+#[test]
+fn an_error_of_the_filter_is_told_once() {
+    let mut session = Session::at("fix");
+    for probe in ["first", "third"] {
+        let fate = Fate::Stopped {
+            layer: Layer::Filter,
+            reason: Reason::FilterError,
+        };
+        session.runner.fates.insert(probe.to_owned(), fate);
+    }
+    session.say(Message::Next);
+    let failures = failures(&session);
+    let told: Vec<bool> = failures
+        .iter()
+        .filter(|failure| failure.probe.is_some())
+        .map(|failure| failure.text.contains("it said: "))
+        .collect();
+    assert_eq!(told.iter().filter(|told| **told).count(), 1, "{failures:?}");
+    assert!(told[0] && told.len() > 1, "{failures:?}");
+}

@@ -249,6 +249,18 @@ fn what_is_adopted_is_compared_as_it_is_from_then_on() {
     assert!(compared(&line("Sensor", "orders-b", "1")), "{kept:?}");
 }
 
+/// The manifest of a stage goes over a change that was made elsewhere: whoever adopts it hears where it belongs.
+#[test]
+fn who_adopts_a_change_where_a_manifest_is_edited_hears_where_it_belongs() {
+    for (stage, said) in [("fix", true), ("send", false)] {
+        let mut session = Session::at(stage);
+        session.say(Message::Drift(vec![a_difference()]));
+        session.raw(Message::Reconcile(Reconcile::Adopt));
+        let notice = session.state.notice().unwrap_or_default();
+        assert_eq!(notice.contains("sensor.yaml"), said, "{stage}: {notice}");
+    }
+}
+
 /// A look at the Sensor of the lab: what is kept of it, and what it is now.
 fn seen(kept: &str, uid: &str, hash: &str) -> Message {
     let line = |uid: &str, hash: &str| format!("v1 Sensor orders {uid} {hash}");
@@ -368,6 +380,58 @@ fn what_is_changed_while_a_stage_works_keeps_it_from_passing() {
     let effects = session.say(Message::Next);
     assert!(kinds(&effects).contains(&"send"), "{:?}", kinds(&effects));
     assert_eq!(session.state.phase, StagePhase::Passed);
+}
+
+/// What fails over objects of somebody else's is not what the learner has applied: neither a probe nor the gate.
+#[test]
+fn what_is_refuted_over_another_object_is_no_failure_of_the_learner() {
+    let refuting = |session: &mut Session| {
+        let fate = Fate::Stopped {
+            layer: Layer::Submit,
+            reason: Reason::Forbidden,
+        };
+        session.runner.fates.insert("nested".to_owned(), fate);
+    };
+    let mut own = with_a_sensor();
+    refuting(&mut own);
+    own.say(Message::Next);
+    let refuted = own.state.phase.clone();
+    assert!(matches!(refuted, StagePhase::Failed { .. }), "{refuted:?}");
+
+    let mut adopted = with_a_sensor();
+    refuting(&mut adopted);
+    adopted.say(seen("1", "uid", "2"));
+    adopted.say(Message::Reconcile(Reconcile::Adopt));
+    adopted.say(Message::Next);
+    let open = reasons(&adopted);
+    assert_eq!(open[0].reason, "foreign-object");
+    let said = open.iter().any(|one| one.text.contains("submit layer"));
+    assert!(said, "what was seen is told all the same: {open:?}");
+    let tries = |session: &Session| session.state.progress_here().unwrap().failures.clone();
+    assert!(tries(&adopted).is_empty(), "{:?}", tries(&adopted));
+    adopted.restart();
+    assert_eq!(reasons(&adopted)[0].reason, "foreign-object");
+    adopted.state = adopted.state.clone().as_judged();
+    assert_eq!(reasons(&adopted)[0].reason, "foreign-object");
+
+    let mut gate = Session::at("gate");
+    gate.here_fingerprints(vec!["v1 Sensor orders uid 1".to_owned()]);
+    gate.say(seen("1", "uid", "2"));
+    gate.say(Message::Reconcile(Reconcile::Adopt));
+    let effects = gate.raw(Message::Next);
+    assert!(kinds(&effects).contains(&"gate"), "{:?}", kinds(&effects));
+    gate.raw(Message::Gate(GateReport {
+        failed: Some(StepError {
+            reason: "invalid-sensor".to_owned(),
+            text: "the controller refuses it".to_owned(),
+            environment: false,
+        }),
+        ..GateReport::default()
+    }));
+    let open = reasons(&gate);
+    assert_eq!(open[0].reason, "foreign-object");
+    assert_eq!(open[1].reason, "invalid-sensor");
+    assert!(tries(&gate).is_empty(), "{:?}", tries(&gate));
 }
 
 #[test]
