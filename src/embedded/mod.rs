@@ -4,6 +4,7 @@ pub mod api;
 pub mod bus;
 pub mod cluster;
 pub mod controllers;
+mod go_duration;
 pub mod misfit;
 pub mod node;
 pub mod services;

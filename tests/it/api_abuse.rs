@@ -1,6 +1,7 @@
 //! Clients that mean no good, or know no better: many watches, half requests, tricks to get past RBAC. Others must not
 //! notice, and nobody gets what they may not have.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -215,6 +216,41 @@ async fn a_client_that_reads_nothing_is_cut_off() {
     assert!(read > 0 && read < sent, "{read} of {sent} bytes");
 }
 
+/// Who sends large bodies and never ends them takes no memory from others: one is told to try again, or a slow one ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_bodies_that_never_end_are_not_kept_for_ever() {
+    let lab = Arc::new(Lab::new().await);
+    let endless = || Body::from_stream(futures::stream::pending::<Result<Vec<u8>, Infallible>>());
+    let slow: Vec<_> = (0..64)
+        .map(|_| {
+            let lab = Arc::clone(&lab);
+            tokio::spawn(async move {
+                send(&lab, "POST", MAPS, "application/json", endless())
+                    .await
+                    .0
+            })
+        })
+        .collect();
+    let mut large = map("large");
+    large["data"] = json!({"k": "x".repeat(100_000)});
+    let mut told = false;
+    // All of them are being read at some time, and then one more is too many.
+    while !told && !slow.iter().any(tokio::task::JoinHandle::is_finished) {
+        let path = format!("{MAPS}?dryRun=All");
+        let (code, body) = send(&lab, "POST", &path, "application/json", large.to_string()).await;
+        told = code == 429;
+        assert!(told || code == 201, "{code} {body}");
+        tokio::task::yield_now().await;
+    }
+    // Small ones need none of the memory.
+    create(&lab, MAPS, map("small")).await;
+    for one in slow {
+        one.abort();
+        let _ = one.await;
+    }
+    create(&lab, MAPS, large).await;
+}
+
 /// Gives a user of the same name these rules in the namespace `lab`.
 async fn grant(lab: &Lab, user: &str, rules: Value) -> String {
     create(
@@ -263,6 +299,7 @@ async fn rights_are_not_passed_by_tricks() {
         {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["*"]},
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "update"]},
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},
+        {"apiGroups": [""], "resources": ["services"], "verbs": ["update"]},
     ]);
     let token = grant(&lab, "clerk", rules).await;
     let ask = async |trick: &Trick| {
@@ -375,10 +412,12 @@ async fn rights_are_not_passed_by_tricks() {
     }
     // More rights than one has, by a role, by a binding, and by one in somebody else's name.
     let role = json!({"metadata": {"name": "more"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
-    tricks.push(Trick {
-        body: role.to_string(),
-        ..trick("POST", &format!("{RBAC}/roles"))
-    });
+    for (method, path) in [("POST", "roles"), ("PUT", "roles/more")] {
+        tricks.push(Trick {
+            body: role.to_string(),
+            ..trick(method, &format!("{RBAC}/{path}"))
+        });
+    }
     let wide = json!({"metadata": {"name": "clerk"}, "rules": [{"apiGroups": [""], "resources": ["*"], "verbs": ["*"]}]});
     tricks.push(Trick {
         body: wide.to_string(),
@@ -387,10 +426,21 @@ async fn rights_are_not_passed_by_tricks() {
     let binding = json!({"metadata": {"name": "more"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "clerk"}]});
-    tricks.push(Trick {
-        body: binding.to_string(),
-        ..trick("POST", &format!("{RBAC}/rolebindings"))
-    });
+    for (method, path) in [("POST", "rolebindings"), ("PUT", "rolebindings/more")] {
+        tricks.push(Trick {
+            body: binding.to_string(),
+            ..trick(method, &format!("{RBAC}/{path}"))
+        });
+    }
+    // An update makes an object only for those who may create it.
+    let service = json!({"metadata": {"name": "absent"}, "spec": {"ports": [{"port": 80}]}});
+    for query in ["", "?dryRun=All"] {
+        let path = format!("/api/v1/namespaces/lab/services/absent{query}");
+        tricks.push(Trick {
+            body: service.to_string(),
+            ..trick("PUT", &path)
+        });
+    }
     tricks.push(Trick {
         headers: &[("Content-Type", "application/apply-patch+yaml")],
         body: map("absent").to_string(),

@@ -136,3 +136,59 @@ async fn a_client_that_takes_nothing_of_what_there_is_is_told_so() {
         200
     );
 }
+
+/// Measured: a list is no single object, and what goes into a Table is one of three.
+#[tokio::test]
+async fn a_shape_that_the_answer_cannot_have_is_refused() {
+    const FLOWS: &str = "/apis/argoproj.io/v1alpha1/namespaces/lab/workflows";
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/lab/roles";
+    let lab = Lab::new().await;
+    create(&lab, MAPS, json!({"metadata": {"name": "one"}})).await;
+    let flow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "one"}, "spec": {}});
+    create(&lab, FLOWS, flow).await;
+    let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let many = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let wrong = "Unable to convert to Table as requested: includeObject: Invalid value: \"x\": must be 'Metadata', 'Object', 'None', or empty";
+    let list = |name: &str| {
+        format!("you requested PartialObjectMetadata, but the requested object is a list (*{name})")
+    };
+    for (path, accept, code, message) in [
+        (MAPS.to_owned(), one, 406, list("core.ConfigMapList")),
+        (ROLES.to_owned(), one, 406, list("rbac.RoleList")),
+        (FLOWS.to_owned(), one, 406, list("unstructured.UnstructuredList")),
+        ("/apis/events.k8s.io/v1/events".to_owned(), one, 406, list("core.EventList")),
+        (
+            format!("{MAPS}/one"),
+            many,
+            406,
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)".to_owned(),
+        ),
+        (format!("{FLOWS}/one"), many, 500, "content is not a list".to_owned()),
+        (format!("{MAPS}?includeObject=x"), table, 400, wrong.to_owned()),
+        (format!("{MAPS}?includeObject=x&watch=1&timeoutSeconds=1"), table, 400, wrong.to_owned()),
+        (format!("{MAPS}/none?includeObject=x"), table, 404, "configmaps \"none\" not found".to_owned()),
+    ] {
+        let (found, _, text) = ask(&lab, "GET", &path, accept, "").await;
+        let status: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((found, &status["message"]), (code, &json!(message)), "{path} {accept}");
+    }
+    for (path, accept, kind) in [
+        (MAPS.to_owned(), many, "PartialObjectMetadataList"),
+        (format!("{FLOWS}/one"), one, "PartialObjectMetadata"),
+        (format!("{MAPS}?includeObject=None"), table, "Table"),
+        (
+            format!("{MAPS}?includeObject=x"),
+            "application/json",
+            "ConfigMapList",
+        ),
+    ] {
+        let (code, _, text) = ask(&lab, "GET", &path, accept, "").await;
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (code, &answer["kind"]),
+            (200, &json!(kind)),
+            "{path} {accept}"
+        );
+    }
+}

@@ -156,7 +156,7 @@ async fn every_odd_request_is_answered() {
     create(
         &lab,
         "/apis/argoproj.io/v1alpha1/namespaces/lab/sensors",
-        json!({"metadata": {"name": "x"}, "spec": {}}),
+        json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Sensor", "metadata": {"name": "x"}, "spec": {}}),
     )
     .await;
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
@@ -402,7 +402,7 @@ async fn an_object_cannot_be_nested_deeper_step_by_step() {
     create(
         &lab,
         sensors,
-        json!({"metadata": {"name": "x"}, "spec": {}}),
+        json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Sensor", "metadata": {"name": "x"}, "spec": {}}),
     )
     .await;
     let mut path = "/spec".to_owned();

@@ -1,4 +1,6 @@
-//! A namespace that is ending says what holds it.
+//! A namespace that is ending says what holds it, and takes everything along.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -59,4 +61,49 @@ async fn a_namespace_that_hangs_says_why() {
         send(&lab, "GET", SPACE, "application/json", "").await.0,
         404
     );
+}
+
+/// What is created while its namespace goes, goes with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_left_of_a_namespace_that_went_while_objects_were_made() {
+    let lab = Arc::new(Lab::new().await);
+    for round in 0..20 {
+        let name = format!("brief-{round}");
+        create(
+            &lab,
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": name}}),
+        )
+        .await;
+        let maps = format!("/api/v1/namespaces/{name}/configmaps");
+        let makers: Vec<_> = (0..4)
+            .map(|maker| {
+                let (lab, maps) = (Arc::clone(&lab), maps.clone());
+                tokio::spawn(async move {
+                    for number in 0.. {
+                        let body = json!({"metadata": {"name": format!("m-{maker}-{number}")}});
+                        let made =
+                            send(&lab, "POST", &maps, "application/json", body.to_string()).await;
+                        if made.0 != 201 {
+                            return;
+                        }
+                    }
+                })
+            })
+            .collect();
+        let path = format!("/api/v1/namespaces/{name}");
+        assert_eq!(
+            send(&lab, "DELETE", &path, "application/json", "").await.0,
+            200
+        );
+        for maker in makers {
+            maker.await.unwrap();
+        }
+        assert_eq!(
+            send(&lab, "GET", &path, "application/json", "").await.0,
+            404
+        );
+        let (_, left) = send(&lab, "GET", &maps, "application/json", "").await;
+        assert_eq!(left["items"], json!([]), "{left}");
+    }
 }

@@ -10,7 +10,7 @@ use kube::api::{
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::api_support::{Lab, answer, create, object, over_both_transports};
+use crate::api_support::{Lab, answer, create, object, over_both_transports, send};
 use eventlab::kinds;
 
 over_both_transports!(
@@ -323,4 +323,56 @@ async fn a_binding_means_its_own_namespace_where_it_names_none(lab: Lab) {
         let said = create(&lab, path, review).await;
         assert_eq!(said["status"]["allowed"], json!(allowed), "{namespace}");
     }
+}
+
+/// Measured: some kinds are shown as they were last, others are told of.
+#[tokio::test]
+async fn who_deletes_at_once_is_shown_what_is_gone() {
+    let lab = Lab::new().await;
+    let container = json!([{"name": "c", "image": "x"}]);
+    let claim =
+        json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    for (plural, body, kind) in [
+        ("pods", json!({"spec": {"containers": container}}), "Pod"),
+        ("resourcequotas", json!({"spec": {}}), "ResourceQuota"),
+        ("limitranges", json!({"spec": {"limits": []}}), "Status"),
+        (
+            "persistentvolumeclaims",
+            json!({"spec": claim}),
+            "PersistentVolumeClaim",
+        ),
+        ("endpoints", json!({}), "Status"),
+        (
+            "services",
+            json!({"spec": {"ports": [{"port": 1}]}}),
+            "Service",
+        ),
+        ("serviceaccounts", json!({}), "ServiceAccount"),
+        ("configmaps", json!({}), "Status"),
+    ] {
+        let all = format!("/api/v1/namespaces/lab/{plural}");
+        let mut body = body;
+        body["metadata"] = json!({"name": "gone"});
+        create(&lab, &all, body).await;
+        let url = format!("{all}/gone");
+        for query in ["?dryRun=All", ""] {
+            let path = format!("{url}{query}");
+            let (code, told) = send(&lab, "DELETE", &path, "application/json", "").await;
+            assert_eq!((code, &told["kind"]), (200, &json!(kind)), "{path}: {told}");
+            let ends = !told["metadata"]["deletionTimestamp"].is_null();
+            assert_eq!(ends, plural == "pods", "{told}");
+        }
+        assert_eq!(send(&lab, "GET", &url, "application/json", "").await.0, 404);
+    }
+    // An event has no dependents to wait for.
+    let events = "/api/v1/namespaces/lab/events";
+    create(
+        &lab,
+        events,
+        json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "lab"}}),
+    )
+    .await;
+    let path = format!("{events}/e?propagationPolicy=Foreground");
+    let (_, told) = send(&lab, "DELETE", &path, "application/json", "").await;
+    assert_eq!(told["status"], "Success", "{told}");
 }

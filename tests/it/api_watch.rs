@@ -259,6 +259,18 @@ async fn options_that_do_not_fit_are_refused() {
     )
     .await;
     assert_eq!((code, &body["reason"]), (504, &json!("Timeout")));
+    // Who wants a list that is at least so new is not given an older one.
+    let ahead = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=999999";
+    let events = watch(&lab, ahead, "application/json").await;
+    let told: Vec<_> = events.iter().map(|event| &event["type"]).collect();
+    assert_eq!(told, ["ERROR"], "{events:?}");
+    let status = &events[0]["object"];
+    assert_eq!(
+        (&status["code"], &status["reason"]),
+        (&json!(504), &json!("Timeout"))
+    );
+    let cause = &status["details"]["causes"][0]["reason"];
+    assert_eq!(cause, "ResourceVersionTooLarge", "{status}");
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod api_objects;
 mod api_pages;
 mod api_patches;
 mod api_replay;
+mod api_services;
 mod api_storage;
 mod api_streams;
 mod api_support;

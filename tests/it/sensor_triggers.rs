@@ -278,7 +278,7 @@ async fn a_submitted_workflow_is_looked_up_afterwards() {
         "workflowtemplates.argoproj.io \"process-order\" not found",
     )
     .await;
-    let template = json!({"metadata": {"name": "process-order"}, "spec": {"entrypoint": "main", "templates": [{"name": "main", "container": {"image": "a"}}]}});
+    let template = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "WorkflowTemplate", "metadata": {"name": "process-order"}, "spec": {"entrypoint": "main", "templates": [{"name": "main", "container": {"image": "a"}}]}});
     create(
         &world.lab,
         "/apis/argoproj.io/v1alpha1/namespaces/lab/workflowtemplates",

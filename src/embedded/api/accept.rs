@@ -19,8 +19,10 @@ pub enum Format {
     Json,
     /// `as=Table`, with the version of meta.k8s.io asked for.
     Table(&'static str),
-    /// `as=PartialObjectMetadata` (or its list).
+    /// `as=PartialObjectMetadata`.
     Metadata(&'static str),
+    /// `as=PartialObjectMetadataList`.
+    MetadataList(&'static str),
     /// Aggregated discovery, `v2` or `v2beta1`.
     Discovery(&'static str),
 }
@@ -81,10 +83,11 @@ fn shaped(shape: &str, group: &str, version: &str) -> Option<Format> {
     match (shape, group) {
         ("", _) => Some(Format::Json),
         ("Table", "meta.k8s.io") if !meta.is_empty() => Some(Format::Table(meta)),
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io")
-            if !meta.is_empty() =>
-        {
+        ("PartialObjectMetadata", "meta.k8s.io") if !meta.is_empty() => {
             Some(Format::Metadata(meta))
+        }
+        ("PartialObjectMetadataList", "meta.k8s.io") if !meta.is_empty() => {
+            Some(Format::MetadataList(meta))
         }
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io") if version == "v2" => {
             Some(Format::Discovery("v2"))

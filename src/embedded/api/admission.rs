@@ -1,5 +1,7 @@
 //! What a new or changed object must satisfy beyond its own fields: its namespace, its service account, its address.
 
+use std::sync::MutexGuard;
+
 use serde_json::{Value, json};
 
 use super::defaults;
@@ -56,15 +58,22 @@ pub fn check_namespace(
     Ok(())
 }
 
-/// Fills in what the server decides about a new object.
+/// What is given to a Service is chosen among what no other has, and is its own only when it is stored: held until then.
+#[must_use]
+pub fn allocating<'a>(store: &'a Store, kind: &Kind) -> Option<MutexGuard<'a, ()>> {
+    let allocates = (kind.group, kind.plural) == ("", "services");
+    allocates.then(|| store.allocating())
+}
+
+/// Fills in what the server decides about a new object; `dry`: nothing is given to anybody.
 ///
 /// # Errors
 /// 403 for a pod whose service account is missing.
-pub fn admit_new(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Failure> {
+pub fn admit_new(store: &Store, kind: &Kind, object: &mut Value, dry: bool) -> Result<(), Failure> {
     defaults::apply(kind, object);
     match (kind.group, kind.plural) {
         ("", "pods") => pod(store, kind, object),
-        ("", "services") => services::admit(store, kind, None, object),
+        ("", "services") => services::admit(store, kind, None, object, dry),
         _ => Ok(()),
     }
 }
@@ -96,7 +105,7 @@ fn pod(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fills in what the server decides about a changed object.
+/// Fills in what the server decides about a changed object; `dry`: nothing is given to anybody.
 ///
 /// # Errors
 /// 422 for what another object has already.
@@ -105,9 +114,10 @@ pub fn admit_change(
     kind: &Kind,
     old: &Value,
     new: &mut Value,
+    dry: bool,
 ) -> Result<(), Failure> {
     match (kind.group, kind.plural) {
-        ("", "services") => services::admit(store, kind, Some(old), new),
+        ("", "services") => services::admit(store, kind, Some(old), new, dry),
         _ => Ok(()),
     }
 }

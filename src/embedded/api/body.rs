@@ -65,7 +65,16 @@ pub fn read(kind: &Kind, headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Fai
     };
     if !matches!(content_type(headers).as_str(), "" | "application/json") {
         let value = parse(headers, bytes)?;
-        return untyped(&value).map_or(Ok(value), |why| Err(unrecognized(&why)));
+        if let Some(why) = untyped(&value) {
+            return Err(unrecognized(&why));
+        }
+        check_named(
+            kind,
+            &value,
+            || object::sorted(value.clone()).to_string(),
+            bytes,
+        )?;
+        return Ok(value);
     }
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         if error.is_eof() {
@@ -74,7 +83,53 @@ pub fn read(kind: &Kind, headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Fai
             unrecognized(&error.to_string())
         }
     })?;
-    untyped(&value).map_or(Ok(value), |why| Err(unrecognized(&why)))
+    if let Some(why) = untyped(&value) {
+        return Err(unrecognized(&why));
+    }
+    let text = || String::from_utf8_lossy(bytes).into_owned();
+    check_named(kind, &value, text, bytes)?;
+    Ok(value)
+}
+
+/// A custom object, which no struct stands for, says itself of what kind and version it is.
+fn check_named(
+    kind: &Kind,
+    value: &Value,
+    text: impl FnOnce() -> String,
+    bytes: &[u8],
+) -> Result<(), Failure> {
+    if !kind.custom {
+        return Ok(());
+    }
+    let named = |key: &str| {
+        let name = value.get(key).and_then(Value::as_str);
+        name.is_some_and(|name| !name.is_empty())
+    };
+    if !named("kind") {
+        return Err(Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {} ({})",
+            kind.kind,
+            without_kind(&text()),
+            excerpt(bytes)
+        )));
+    }
+    if !named("apiVersion") {
+        return Err(other_version(kind, ""));
+    }
+    Ok(())
+}
+
+/// An object that does not say of what kind it is.
+#[must_use]
+pub fn without_kind(text: &str) -> String {
+    format!("Object 'Kind' is missing in '{text}'")
+}
+
+fn other_version(kind: &Kind, found: &str) -> Failure {
+    let expected = kind.api_version();
+    Failure::bad_request(format!(
+        "the API version in the data ({found}) does not match the expected API version ({expected})"
+    ))
 }
 
 /// Why a value cannot say of which version and kind it is.
@@ -159,9 +214,7 @@ pub fn object(kind: &Kind, value: Value) -> Result<Value, Failure> {
         return Err(unregistered(kind, &version, kind.kind));
     }
     if !version.is_empty() && version != expected {
-        return Err(Failure::bad_request(format!(
-            "the API version in the data ({version}) does not match the expected API version ({expected})"
-        )));
+        return Err(other_version(kind, &version));
     }
     let found = map
         .get("kind")

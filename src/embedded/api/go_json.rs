@@ -91,16 +91,28 @@ pub fn texts(value: &Value, path: &str, owner: &str) -> Result<Vec<String>, Stri
 /// # Errors
 /// The text of `strconv.ParseInt`.
 pub fn integer(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| {
-        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-        let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        let why = if number {
-            "value out of range"
-        } else {
-            "invalid syntax"
-        };
-        format!("strconv.ParseInt: parsing {text:?}: {why}")
-    })
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let read = text.parse().ok();
+    read.ok_or_else(|| unread("ParseInt", text, digits))
+}
+
+/// A resourceVersion.
+///
+/// # Errors
+/// The text of `strconv.ParseUint`.
+pub fn unsigned(text: &str) -> Result<u64, String> {
+    let read = text.parse().ok().filter(|_| !text.starts_with('+'));
+    read.ok_or_else(|| unread("ParseUint", text, text))
+}
+
+fn unread(function: &str, text: &str, digits: &str) -> String {
+    let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if number {
+        "value out of range"
+    } else {
+        "invalid syntax"
+    };
+    format!("strconv.{function}: parsing {text:?}: {why}")
 }
 
 /// A value as Go's `%v` prints it.

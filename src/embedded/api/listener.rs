@@ -25,23 +25,32 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::{Service, ServiceExt as _, service_fn};
 
-use self::places::{Answer, Place, Places};
+use self::answers::Answer;
+use self::places::{Place, Places};
+use super::budget::Budget;
 use super::private_file;
 use super::status::Failure;
 use super::streams::Stop;
 use super::tls::{ServingIdentity, TlsError};
 
+mod answers;
 mod places;
 
 const PORT_FILE: &str = "api-port";
 /// Connections beyond the limit that are answered at once; further ones are closed.
 const REFUSALS: usize = 64;
+/// What is buffered of a connection in each direction, the head of a request included (bytes).
+const BUFFER: usize = 128 << 10;
 
 /// How much a listener grants its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// For further ones those give way that no request is under way on; if there are none, they are answered with 429.
     pub connections: usize,
+    /// Memory for large answers that are under way (bytes).
+    pub answers: usize,
+    /// For the client of a large answer to read it; then it gives way to others who want one.
+    pub reading: Duration,
     /// For the TLS handshake.
     pub handshake: Duration,
     /// For the head of a request, idle time before it included; longer than clients keep idle connections, so that
@@ -55,6 +64,8 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections: 4096,
+            answers: 256 << 20,
+            reading: Duration::from_secs(5),
             handshake: Duration::from_secs(10),
             header: Duration::from_secs(120),
             grace: Duration::from_secs(3),
@@ -171,6 +182,7 @@ impl Listener {
         S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let places = Places::new(self.limits.connections);
+        let budget = Budget::new(self.limits.answers, self.limits.reading);
         let refusals = Arc::new(Semaphore::new(REFUSALS));
         let mut connections = JoinSet::new();
         loop {
@@ -187,11 +199,11 @@ impl Listener {
                 stop: stop.clone(),
             };
             if let Some(place) = places.take() {
-                let service = service.clone();
+                let (service, budget) = (service.clone(), budget.clone());
                 connections.spawn(async move {
                     tokio::select! {
                         () = place.given_way() => {}
-                        () = connection.serve(seated(service, place.clone())) => {}
+                        () = connection.serve(seated(service, place.clone(), budget)) => {}
                     }
                 });
             } else if let Ok(place) = refusals.clone().try_acquire_owned() {
@@ -261,10 +273,9 @@ async fn refuse(_request: Request<Incoming>) -> Result<Response<Body>, std::conv
 }
 
 fn too_many(text: &str) -> Response<Body> {
-    let mut response = Failure::status(429, "TooManyRequests", text, None).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    let mut response = Failure::busy(text).into_response();
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(header::CONNECTION, close);
     response
 }
 
@@ -272,6 +283,7 @@ fn too_many(text: &str) -> Response<Body> {
 fn seated<S>(
     service: S,
     place: Place,
+    budget: Budget,
 ) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = S::Error, Future: Send>
 + Clone
 + Send
@@ -282,6 +294,7 @@ where
 {
     service_fn(move |request: Request<Incoming>| {
         let (service, underway) = (service.clone(), place.begin(&request));
+        let (place, budget) = (place.clone(), budget.clone());
         async move {
             let Some(underway) = underway else {
                 return Ok(too_many(
@@ -289,7 +302,16 @@ where
                 ));
             };
             let response = service.oneshot(request).await?;
-            Ok(response.map(|body| Body::new(Answer::new(body, underway))))
+            let room = match answers::size(response.body()) {
+                Some(size) => match budget.take(size, place.end()) {
+                    None => {
+                        return Ok(too_many("too many large answers are being read; try again"));
+                    }
+                    room => room,
+                },
+                None => None,
+            };
+            Ok(response.map(|body| Body::new(Answer::new(body, underway, room))))
         }
     })
 }
@@ -330,6 +352,7 @@ impl Connection {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header)
+            .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
             .with_upgrades();
         tokio::pin!(connection);

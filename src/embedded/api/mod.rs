@@ -7,6 +7,7 @@ mod admission;
 pub mod attributes;
 pub mod authn;
 mod body;
+mod budget;
 mod client;
 mod convert;
 mod defaults;

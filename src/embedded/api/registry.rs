@@ -121,6 +121,44 @@ impl Kind {
         }
     }
 
+    /// An update of one that is not there makes it (`AllowCreateOnUpdate`).
+    #[must_use]
+    pub fn made_by_update(&self) -> bool {
+        match self.group {
+            "" => matches!(
+                self.plural,
+                "endpoints" | "events" | "limitranges" | "services"
+            ),
+            "coordination.k8s.io" | "events.k8s.io" | "rbac.authorization.k8s.io" => true,
+            _ => false,
+        }
+    }
+
+    /// An update must say which resourceVersion it replaces (no `AllowUnconditionalUpdate`).
+    #[must_use]
+    pub fn needs_version(&self) -> bool {
+        self.custom || self.group == "coordination.k8s.io"
+    }
+
+    /// One that is gone at once is shown as it was, not told of in a Status (`ReturnDeletedObject`).
+    #[must_use]
+    pub fn shown_when_gone(&self) -> bool {
+        let kinds = [
+            "persistentvolumeclaims",
+            "pods",
+            "resourcequotas",
+            "serviceaccounts",
+            "services",
+        ];
+        self.group.is_empty() && kinds.contains(&self.plural)
+    }
+
+    /// Its objects can have no dependents, so there is nothing to delete before or to orphan.
+    #[must_use]
+    pub fn childless(&self) -> bool {
+        self.plural == "events"
+    }
+
     /// The subresource of that name, if discovery lists it.
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {

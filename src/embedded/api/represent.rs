@@ -7,6 +7,7 @@ use super::accept::Format;
 use super::convert;
 use super::history::event_line;
 use super::registry::{Kind, Storage};
+use super::status::Failure;
 use super::store::Stored;
 use super::table::{self, Include};
 
@@ -32,6 +33,36 @@ impl Shape {
         }
     }
 
+    /// Refuses a shape that one object (or a list of them) cannot have.
+    ///
+    /// # Errors
+    /// 406, 400 or, as custom kinds have it, 500.
+    pub fn check(&self, list: bool, include: &str) -> Result<(), Failure> {
+        let kind = self.kind;
+        let group = match kind.group.split('.').next() {
+            Some("" | "events") | None => "core",
+            Some(first) => first,
+        };
+        let type_name = match (kind.custom, list) {
+            (true, true) => "unstructured.UnstructuredList".to_owned(),
+            (_, true) => format!("{group}.{}", kind.list_kind()),
+            (_, false) => format!("{group}.{}", kind.kind),
+        };
+        match self.format {
+            Format::Metadata(_) if list => Err(Failure::not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{type_name})"
+            ))),
+            Format::MetadataList(_) if !list && kind.custom => {
+                Err(Failure::status(500, "", "content is not a list", None))
+            }
+            Format::MetadataList(_) if !list => Err(Failure::not_acceptable(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{type_name})"
+            ))),
+            Format::Table(_) => Include::check(include),
+            _ => Ok(()),
+        }
+    }
+
     /// True if objects are shown as they are stored.
     #[must_use]
     pub fn is_plain(&self) -> bool {
@@ -44,7 +75,7 @@ impl Shape {
         let value = self.convert(value);
         match self.format {
             Format::Json | Format::Discovery(_) => value,
-            Format::Metadata(version) => partial(value, version),
+            Format::Metadata(version) | Format::MetadataList(version) => partial(value, version),
             Format::Table(version) => {
                 let rv = value.pointer("/metadata/resourceVersion").cloned();
                 table::table(
@@ -83,7 +114,7 @@ impl Shape {
                 let values: Vec<Value> = values.collect();
                 table::table(self.kind, &values, version, self.include, metadata)
             }
-            Format::Metadata(version) => {
+            Format::Metadata(version) | Format::MetadataList(version) => {
                 let items: Vec<Value> = values.map(|value| partial(value, version)).collect();
                 let api_version = format!("meta.k8s.io/{version}");
                 json!({"kind": "PartialObjectMetadataList", "apiVersion": api_version, "metadata": metadata, "items": items})
@@ -113,7 +144,7 @@ impl Shape {
     pub fn bookmark(&self, metadata: Value) -> Value {
         match self.format {
             Format::Table(version) => table::table(self.kind, &[], version, self.include, metadata),
-            Format::Metadata(version) => {
+            Format::Metadata(version) | Format::MetadataList(version) => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata})
             }
             Format::Json | Format::Discovery(_) => {

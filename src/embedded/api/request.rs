@@ -6,6 +6,8 @@ use http::{HeaderMap, Method, Uri, header};
 
 use super::attributes::{Attributes, ResourceAttributes};
 use super::selectors;
+use super::status::Failure;
+use crate::embedded::go_duration;
 
 /// Decoded query parameters in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,6 +111,30 @@ impl RequestInfo {
             query,
             attributes,
         }
+    }
+
+    /// Refuses a time limit that is none; what may last for long knows none.
+    ///
+    /// # Errors
+    /// 400.
+    pub fn check_time_limit(&self) -> Result<(), Failure> {
+        let text = self.query.text("timeout");
+        if text.is_empty() || self.may_last() {
+            return Ok(());
+        }
+        let read = go_duration::nanoseconds(text);
+        read.map(drop).map_err(|why| {
+            let message = format!("invalid timeout specified in the request URL - {why}");
+            Failure::bad_request(message)
+        })
+    }
+
+    fn may_last(&self) -> bool {
+        let Attributes::Resource(asked) = &self.attributes else {
+            return false;
+        };
+        let streams = ["attach", "exec", "log", "portforward", "proxy"];
+        asked.verb == "watch" || streams.contains(&asked.subresource.as_str())
     }
 }
 

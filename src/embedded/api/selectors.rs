@@ -105,6 +105,9 @@ fn terms(text: &str) -> Result<Vec<Term>, String> {
                 "invalid selector: '{text}'; can't understand '{part}'"
             ));
         };
+        if field.is_empty() && value.is_empty() {
+            continue;
+        }
         found.push(Term {
             field: field.to_owned(),
             equal,

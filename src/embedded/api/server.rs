@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
@@ -18,6 +18,7 @@ use super::accept::{self, Asked};
 use super::attributes::{Attributes, ResourceAttributes, User};
 use super::authn::{self, Authenticator};
 use super::body::{self, MAX_BODY};
+use super::budget::Budget;
 use super::definitions;
 use super::discovery;
 use super::handlers::{self, Call, create};
@@ -37,6 +38,11 @@ const MAX_UNREAD: usize = 256 << 10;
 const UNREAD_TIME: Duration = Duration::from_secs(1);
 /// How long the body of a request may take to come, as kube-apiserver's `--request-timeout`.
 const BODY_TIME: Duration = Duration::from_secs(60);
+/// Larger bodies (bytes) are counted: so much memory they may take together, and so long one of them may come before it
+/// gives way to others.
+const SMALL_BODY: usize = 64 << 10;
+const BODIES: usize = 192 << 20;
+const BODY_PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of the key that signs tokens.
 const KEY_LENGTH: usize = 32;
 
@@ -59,6 +65,8 @@ pub struct ApiServer {
     pod_streams: Mutex<Option<Arc<dyn PodStreams>>>,
     /// Places for exec and port-forward sessions.
     sessions: Arc<Semaphore>,
+    /// Memory for large bodies that are read.
+    bodies: Budget,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -82,6 +90,7 @@ impl ApiServer {
             pod_logs: Mutex::new(options.pod_logs),
             pod_streams: Mutex::default(),
             sessions: Arc::new(Semaphore::new(streams::MAX_SESSIONS)),
+            bodies: Budget::new(BODIES, BODY_PATIENCE),
         };
         let server = Arc::new(server);
         if server.store.counter() == 0 {
@@ -130,6 +139,10 @@ impl ApiServer {
     }
 
     pub(super) fn after_create(self: &Arc<Self>, kind: &Kind, stored: &Stored) {
+        if kind.namespaced && !self.is_open(&stored.namespace) {
+            // It ended while this was written: nothing may be left in it.
+            self.empty_namespace(&stored.namespace);
+        }
         if kind.group.is_empty()
             && kind.plural == "namespaces"
             && let Err(failure) = self.make_default_account(&stored.name)
@@ -140,6 +153,17 @@ impl ApiServer {
                 "cannot make the default service account"
             );
         }
+    }
+
+    /// True for a namespace that is there and not about to go.
+    fn is_open(&self, namespace: &str) -> bool {
+        let place = Place {
+            bucket: "namespaces",
+            namespace: "",
+            name: namespace,
+        };
+        let found = self.store.get(place);
+        found.is_some_and(|found| !found.head.deleting)
     }
 
     pub(super) fn make_default_account(self: &Arc<Self>, namespace: &str) -> Result<(), Failure> {
@@ -332,6 +356,29 @@ impl ApiServer {
         Router::new().fallback(serve).with_state(Arc::clone(self))
     }
 
+    /// Reads the body of a request. Large ones have only so much memory together, however slowly they come.
+    async fn read(&self, body: Body) -> Result<Bytes, Failure> {
+        let size = body.size_hint().upper().map(usize::try_from);
+        let size = size.and_then(Result::ok).unwrap_or(MAX_BODY).min(MAX_BODY);
+        let end = CancellationToken::new();
+        let _room = if size > SMALL_BODY {
+            let room = self.bodies.take(size, &end);
+            Some(room.ok_or_else(|| {
+                Failure::busy("too many large requests are being read; try again")
+            })?)
+        } else {
+            None
+        };
+        let reading = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY));
+        let bytes = tokio::select! {
+            () = end.cancelled() => return Err(Failure::timeout()),
+            bytes = reading => bytes,
+        };
+        bytes.map_err(|_| Failure::timeout())?.map_err(|_| {
+            Failure::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
+        })
+    }
+
     fn caller(&self, headers: &HeaderMap) -> Result<User, Failure> {
         let uid = |bucket: &str, namespace: &str, name: &str| self.uid(bucket, namespace, name);
         let user = self
@@ -392,6 +439,7 @@ async fn answer(
     body: &mut Option<Body>,
 ) -> handlers::Answer {
     let info = RequestInfo::new(&parts.method, &parts.uri);
+    info.check_time_limit()?;
     let user = api.caller(&parts.headers)?;
     api.authorize_request(&user, &info.attributes)?;
     let attributes = match info.attributes {
@@ -420,11 +468,7 @@ async fn answer(
         let asked = if watch { Asked::Watch } else { Asked::Objects };
         accept::check(&parts.headers, asked)?;
     }
-    let body = body.take().unwrap_or_default();
-    let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY));
-    let body = body.await.map_err(|_| Failure::timeout())?.map_err(|_| {
-        Failure::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
-    })?;
+    let body = api.read(body.take().unwrap_or_default()).await?;
     let call = Call {
         api,
         user,

@@ -190,6 +190,16 @@ impl Failure {
         Failure::about(kind, name, 409, "AlreadyExists", message)
     }
 
+    /// 409 for a name whose object is about to go.
+    #[must_use]
+    pub fn still_exists(kind: &Kind, name: &str) -> Self {
+        let message = format!(
+            "object is being deleted: {} {name:?} already exists",
+            kind.qualified()
+        );
+        Failure::about(kind, name, 409, "AlreadyExists", message)
+    }
+
     /// 409 with its cause.
     #[must_use]
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
@@ -342,6 +352,12 @@ impl Failure {
         Failure::status(422, "Invalid", message, Some(map))
     }
 
+    /// 429: clients try again by themselves.
+    #[must_use]
+    pub fn busy(why: &str) -> Self {
+        Failure::status(429, "TooManyRequests", why, None)
+    }
+
     /// 500: the cluster itself is in trouble, for example a full disk.
     #[must_use]
     pub fn internal(message: impl std::fmt::Display) -> Self {
@@ -476,6 +492,10 @@ impl IntoResponse for Failure {
                     response
                         .headers_mut()
                         .insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+                }
+                if status.code == 429 {
+                    let seconds = HeaderValue::from_static("1");
+                    response.headers_mut().insert(header::RETRY_AFTER, seconds);
                 }
                 response
             }

@@ -65,6 +65,8 @@ pub struct Listing {
 /// The store.
 pub struct Store {
     state: Mutex<State>,
+    /// Held by whoever chooses something that no two objects may have, until the object is stored.
+    allocation: Mutex<()>,
 }
 
 const RBAC: &str = ".rbac.authorization.k8s.io";
@@ -89,7 +91,15 @@ impl Store {
         };
         Ok(Store {
             state: Mutex::new(state),
+            allocation: Mutex::default(),
         })
+    }
+
+    /// Nobody else chooses what no two objects may have, as long as this is held.
+    pub fn allocating(&self) -> MutexGuard<'_, ()> {
+        self.allocation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

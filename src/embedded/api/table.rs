@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::registry::Kind;
 use super::represent::partial;
+use super::status::Failure;
 
 /// What goes into `rows[].object`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,19 @@ impl Include {
             "Object" => Include::Object,
             _ => Include::Metadata,
         }
+    }
+
+    /// Refuses a value of `includeObject` that means nothing.
+    ///
+    /// # Errors
+    /// 400.
+    pub fn check(text: &str) -> Result<(), Failure> {
+        if matches!(text, "" | "None" | "Metadata" | "Object") {
+            return Ok(());
+        }
+        Err(Failure::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {text:?}: must be 'Metadata', 'Object', 'None', or empty"
+        )))
     }
 }
 

@@ -40,11 +40,17 @@ pub fn expired(error: Expired) -> Body {
     Body::from(error_line(&text))
 }
 
+/// A stream that tells why there is none, and ends.
+pub fn refused(failure: &Failure) -> Body {
+    Body::from(refusal_line(failure))
+}
+
+fn refusal_line(failure: &Failure) -> Bytes {
+    event_line("ERROR", failure.body().to_string().as_bytes())
+}
+
 fn error_line(text: &str) -> Bytes {
-    event_line(
-        "ERROR",
-        Failure::expired(text).body().to_string().as_bytes(),
-    )
+    refusal_line(&Failure::expired(text))
 }
 
 /// The stream of a watch that has begun.

@@ -6,9 +6,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::go_duration;
 use super::log::{Level, Logger};
 use crate::embedded::bus::{Access, BusTls, Login, Retention, StreamConfig};
+use crate::embedded::go_duration;
 use crate::embedded::node::process::ServiceContext;
 
 /// Where the bus's client credentials are mounted.

@@ -11,7 +11,6 @@ pub mod sensor;
 mod backoff;
 mod bus_link;
 mod environment;
-mod go_duration;
 mod log;
 mod metrics;
 mod tasks;

@@ -57,12 +57,12 @@ fn containers_are_attached_to(k: &mut Kubectl) {
         "wait --for=condition=Ready pod/held --timeout=60s",
         "condition met",
     );
-    let attached = k.follow("attach held");
-    // The client says nothing when it is there.
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    // The client alone says nothing when it is there; its requests do.
+    let attached = k.follow("attach held -v=6");
+    attached.until(k, "/pods/held/attach?|101 Switching Protocols");
     k.ok("delete pod held", "deleted");
     let (success, said) = attached.end();
-    if !success || said.iter().any(|line| line.contains("error")) {
+    if !success || said.iter().any(|line| line.starts_with("error")) {
         k.report(format!("attach: {success} {said:?}"));
     }
     k.ok(

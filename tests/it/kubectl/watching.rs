@@ -50,7 +50,9 @@ fn waits(k: &mut Kubectl) {
         "NotFound",
     );
     let change = k.follow("wait --for=jsonpath={.data.a}=10 cm/w --timeout=60s");
-    let gone = k.follow("wait --for=delete cm/w --timeout=60s");
+    // What is gone when it is looked for is told of in no word: it must be seen before.
+    let gone = k.follow("wait --for=delete cm/w --timeout=60s -v=6");
+    gone.until(k, "/configmaps/w|200 OK");
     k.ok(r#"patch cm w -p '{"data":{"a":"10"}}'"#, "patched");
     change.until(k, "condition met");
     k.ok("delete cm w", "deleted");

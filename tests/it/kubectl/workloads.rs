@@ -169,7 +169,8 @@ fn logs_are_read(k: &mut Kubectl) {
 }
 
 fn events_tell(k: &mut Kubectl) {
-    k.ok(
+    // A pod was deleted a moment ago, and what the Deployment says of it may be older.
+    k.soon(
         "get pods -o wide -l app=web",
         "NOMINATED NODE|READINESS GATES|1/1|Running",
     );
@@ -181,7 +182,7 @@ fn events_tell(k: &mut Kubectl) {
         "get deploy,rs,svc -o custom-columns=KIND:.kind,NAME:.metadata.name",
         "Deployment|ReplicaSet|Service",
     );
-    k.ok(
+    k.soon(
         "describe pod -l app=web",
         "Controlled By:  ReplicaSet/web-|Scheduled|default-scheduler|Pulled|kubelet|Started container main",
     );
@@ -211,6 +212,7 @@ fn pods_are_healed(k: &mut Kubectl) {
         "wait --for=condition=Available deploy/web --timeout=60s",
         "condition met",
     );
+    k.soon("get pods -l app=web -o name", "pod/web-");
     let after = k.text("get pods -l app=web -o name").1;
     if before == after || !after.starts_with("pod/web-") {
         k.report(format!("pods before {before} and after {after}"));
@@ -221,7 +223,7 @@ fn pods_are_healed(k: &mut Kubectl) {
     );
     k.soon("get pod crash", "CrashLoopBackOff");
     k.ok("logs crash --previous", "there is no ledger at /none");
-    k.ok(
+    k.soon(
         "describe pod crash",
         "Back-off restarting failed container crash in pod crash_default|CrashLoopBackOff|Exit Code:    1",
     );

@@ -14,8 +14,12 @@ use crate::embedded::api::store::{Interest, Store, Stored};
 
 /// Ports on the node, as kube-apiserver's `--service-node-port-range`.
 const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
+/// The address that a dry run shows, and the port before the first one.
+const DRY_ADDRESS: &str = "10.96.0.0";
+const DRY_PORT: i64 = 32_768;
 
-/// Gives a Service what its type needs and takes away what it does not; `old` is what it was before.
+/// Gives a Service what its type needs and takes away what it does not; `old` is what it was before. A dry run shows what
+/// nobody can have.
 ///
 /// # Errors
 /// 422 for a port on the node that it cannot have.
@@ -24,13 +28,14 @@ pub(super) fn admit(
     kind: &Kind,
     old: Option<&Value>,
     new: &mut Value,
+    dry: bool,
 ) -> Result<(), Failure> {
-    address(store, kind, old, new)?;
+    address(store, kind, old, new, dry)?;
     if let Some(old) = old {
         drop_unused(old, new);
         carry_node_ports(old, new);
     }
-    node_ports(store, kind, new)
+    node_ports(store, kind, new, dry)
 }
 
 fn is_outside(service: &Value) -> bool {
@@ -48,6 +53,7 @@ fn address(
     kind: &Kind,
     old: Option<&Value>,
     object: &mut Value,
+    dry: bool,
 ) -> Result<(), Failure> {
     let (outside, seed) = (is_outside(object), seed(object));
     let name = object::name(object).to_owned();
@@ -65,6 +71,7 @@ fn address(
     let asked = spec.get("clusterIP").and_then(Value::as_str).unwrap_or("");
     let had = old.is_some_and(|old| !is_outside(old));
     let address = match asked {
+        "" if dry => DRY_ADDRESS.to_owned(),
         "" => free_address(&seed, &addresses(&all(store))),
         asked => asked.to_owned(),
     };
@@ -242,7 +249,7 @@ fn carry_node_ports(old: &Value, new: &mut Value) {
 }
 
 /// Each port of a Service on the node has one of the node's that no other Service has.
-fn node_ports(store: &Store, kind: &Kind, service: &mut Value) -> Result<(), Failure> {
+fn node_ports(store: &Store, kind: &Kind, service: &mut Value, dry: bool) -> Result<(), Failure> {
     if !on_node(service) {
         return Ok(());
     }
@@ -258,6 +265,10 @@ fn node_ports(store: &Store, kind: &Kind, service: &mut Value) -> Result<(), Fai
     if let Some(cause) = refused(ports(service), &taken) {
         return Err(Failure::invalid(kind, name, vec![cause]));
     }
+    if dry {
+        show_node_ports(service);
+        return Ok(());
+    }
     taken.extend(numbers(service));
     let start = i64::from(hash(&seed(service)));
     for port in ports_mut(service) {
@@ -271,6 +282,15 @@ fn node_ports(store: &Store, kind: &Kind, service: &mut Value) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// Ports after the last one that the Service has.
+fn show_node_ports(service: &mut Value) {
+    let mut last = numbers(service).into_iter().max().unwrap_or(DRY_PORT);
+    for port in ports_mut(service).filter(|port| node_port(port).is_none()) {
+        last += 1;
+        set_node_port(port, last);
+    }
 }
 
 /// The first port that cannot be had.

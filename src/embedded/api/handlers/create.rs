@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::update::writer;
 use super::{Answer, Call, write_failure};
 use crate::embedded::api::admission;
+use crate::embedded::api::attributes::{Attributes, ResourceAttributes};
 use crate::embedded::api::defaults;
 use crate::embedded::api::managed;
 use crate::embedded::api::object;
@@ -34,6 +35,16 @@ pub(super) fn create_value(call: &Call, value: Value, dry: bool) -> Answer {
     create_applied(call, value, None, dry)
 }
 
+/// Who makes an object by an update or an apply must be allowed to create it.
+pub(super) fn check_may_create(call: &Call) -> Result<(), Failure> {
+    let attributes = ResourceAttributes {
+        verb: "create".to_owned(),
+        ..call.attributes.clone()
+    };
+    call.api
+        .authorize(&call.user, &Attributes::Resource(attributes))
+}
+
 /// A new object with its first owners.
 pub(super) fn create_applied(
     call: &Call,
@@ -46,7 +57,12 @@ pub(super) fn create_applied(
         let message = "resourceVersion should not be set on objects to be created".to_owned();
         return Err(Failure::status(500, "", message, None));
     }
-    let mut value = prepare(call.kind, call.typed(value)?);
+    create_typed(call, call.typed(value)?, owners, dry)
+}
+
+/// A new object out of one that has passed through its type already.
+pub(super) fn create_typed(call: &Call, value: Value, owners: Option<Value>, dry: bool) -> Answer {
+    let mut value = prepare(call.kind, value);
     match owners {
         Some(owners) => object::set_meta(&mut value, "managedFields", owners),
         None => {
@@ -201,7 +217,8 @@ fn insert_once(
     let name = object::name(&value).to_owned();
     let namespace = object::namespace(&value).to_owned();
     admission::check_namespace(store, kind, &namespace, &name)?;
-    admission::admit_new(store, kind.stored_as(), &mut value)?;
+    let _allocating = admission::allocating(store, kind.stored_as());
+    admission::admit_new(store, kind.stored_as(), &mut value, dry)?;
     let mut causes = validation::check_metadata(kind, &value);
     causes.extend(validation::check_object(kind, &value));
     if !causes.is_empty() {
@@ -216,14 +233,27 @@ fn insert_once(
     };
     if dry {
         return match store.get(place) {
-            Some(_) => Err(write_failure(kind, &name, WriteError::Exists)),
+            Some(there) => Err(taken(kind, &name, &there)),
             None => Ok(Created::Dry(value)),
         };
     }
-    store
-        .put(place, None, value)
-        .map(Created::Stored)
-        .map_err(|error| write_failure(kind, &name, error))
+    match store.put(place, None, value) {
+        Ok(stored) => Ok(Created::Stored(stored)),
+        Err(WriteError::Exists) => Err(match store.get(place) {
+            Some(there) => taken(kind, &name, &there),
+            None => Failure::already_exists(kind, &name),
+        }),
+        Err(error) => Err(write_failure(kind, &name, error)),
+    }
+}
+
+/// 409 for a name that an object has, which may be about to go.
+fn taken(kind: &Kind, name: &str, there: &Stored) -> Failure {
+    if there.head.deleting {
+        Failure::still_exists(kind, name)
+    } else {
+        Failure::already_exists(kind, name)
+    }
 }
 
 fn generate_name(base: &str) -> String {

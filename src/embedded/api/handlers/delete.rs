@@ -30,8 +30,11 @@ pub(super) fn delete(call: &Call) -> Answer {
         match delete_one(call, &current, &options) {
             Err(Stop::Retry) => {}
             Err(Stop::Fail(failure)) => return Err(failure),
+            Ok(Outcome::Gone(value)) if call.kind.shown_when_gone() => {
+                return Ok(call.answer_value(200, value));
+            }
             Ok(Outcome::Marked(value)) => return Ok(call.answer_value(200, value)),
-            Ok(Outcome::Gone) => return Ok(success(call, &current)),
+            Ok(Outcome::Gone(_)) => return Ok(success(call, &current)),
         }
     }
     Err(Failure::modified(call.kind, &call.attributes.name))
@@ -52,7 +55,8 @@ fn success(call: &Call, stored: &Stored) -> axum::response::Response {
 enum Outcome {
     /// Still there, with a deletionTimestamp.
     Marked(Value),
-    Gone,
+    /// As it was last.
+    Gone(Value),
 }
 
 fn delete_one(
@@ -71,15 +75,21 @@ fn delete_one(
         )
         .into());
     }
-    propagate(&mut new, options.propagation.as_deref());
+    if !kind.childless() {
+        propagate(&mut new, options.propagation.as_deref());
+    }
     let grace = grace(kind, &old, options.grace);
     mark(&mut new, grace);
     if finish::is_due(kind, &new) {
-        if options.dry {
-            return Ok(Outcome::Gone);
+        let last = if kind.plural == "pods" {
+            new.clone()
+        } else {
+            old
+        };
+        if !options.dry {
+            finish::remove_at(call, current, new)?;
         }
-        finish::remove_at(call, current, new)?;
-        return Ok(Outcome::Gone);
+        return Ok(Outcome::Gone(last));
     }
     if kind.plural == "namespaces"
         && kind.group.is_empty()

@@ -6,17 +6,24 @@ use serde_json::{Map, Value, json};
 
 use super::page::Page;
 use super::{Answer, Call};
+use crate::embedded::api::accept::Format;
 use crate::embedded::api::go_json;
 use crate::embedded::api::registry::Storage;
 use crate::embedded::api::selectors::{FieldSelector, LabelSelector, Selector};
 use crate::embedded::api::status::{Cause, Failure, json_response};
 use crate::embedded::api::store::{Interest, Listing};
+use crate::embedded::api::table::Include;
 use crate::embedded::api::watch;
 
 /// One object.
 pub(super) fn get(call: &Call) -> Answer {
     let stored = call.current()?;
+    check_shape(call, false)?;
     Ok(call.answer(200, &stored))
+}
+
+fn check_shape(call: &Call, list: bool) -> Result<(), Failure> {
+    call.shape().check(list, call.query.text("includeObject"))
 }
 
 /// The options of list and watch.
@@ -71,10 +78,8 @@ fn version(text: &str, watch: bool) -> Result<Option<u64>, Failure> {
     if text.is_empty() {
         return Ok(None);
     }
-    let number = text.parse().map_err(|_| {
-        let why = format!(
-            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        );
+    let number = go_json::unsigned(text).map_err(|why| {
+        let why = format!("resourceVersion: Invalid value: {text:?}: {why}");
         if watch {
             Failure::status(500, "", why, None)
         } else {
@@ -141,6 +146,7 @@ fn check(call: &Call, initial_events: Option<bool>, watch: bool) -> Result<(), F
 /// All objects, or a page of them.
 pub(super) fn list(call: &Call) -> Answer {
     let (listing, metadata) = listing(call)?;
+    check_shape(call, true)?;
     Ok(json_response(
         200,
         call.shape().list(&listing.items, metadata),
@@ -219,6 +225,9 @@ fn too_large(asked: u64, current: u64) -> Failure {
 /// A stream of changes.
 pub(super) fn watch(call: &Call) -> Answer {
     let options = options(call)?;
+    if matches!(call.shape().format, Format::Table(_)) {
+        Include::check(call.query.text("includeObject"))?;
+    }
     let after = match (options.version.unwrap_or(0), options.initial_events) {
         (_, Some(true)) | (0, None) => None,
         (0, Some(false)) => Some(call.api.store().counter()),
@@ -234,6 +243,13 @@ pub(super) fn watch(call: &Call) -> Answer {
                 None => options.version.unwrap_or(0) == 0,
             },
     };
+    let now = call.api.store().counter();
+    if let Some(asked) = options
+        .version
+        .filter(|asked| after.is_none() && *asked > now)
+    {
+        return Ok(json_response(200, watch::refused(&too_large(asked, now))));
+    }
     let body = match call.api.store().subscribe(options.interest, after) {
         Ok(subscription) => {
             watch::body(call.api.shared_store(), subscription, call.shape(), stream)

@@ -1,17 +1,14 @@
-//! status, scale, binding, finalize, token, log, exec, attach, port-forward and the reviews.
+//! status, binding, finalize, token, log, exec, attach, port-forward and the reviews.
 
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::autoscaling::v1::Scale;
 use serde_json::{Value, json};
 
-use super::update::{self, Part, Stop};
-use super::{Answer, Call, body, read, urls, value_of};
+use super::update::{self, Stop};
+use super::{Answer, Call, body, read, scale, urls, value_of};
 use crate::embedded::api::go_struct;
 use crate::embedded::api::logs;
 use crate::embedded::api::object;
-use crate::embedded::api::patch::{self, PatchType};
 use crate::embedded::api::registry::Subresource;
-use crate::embedded::api::request::content_type;
 use crate::embedded::api::reviews;
 use crate::embedded::api::status::{Cause, Failure, json_response};
 use crate::embedded::api::store::Place;
@@ -22,7 +19,7 @@ pub(super) async fn handle(call: &Call) -> Answer {
     let sub = subresource(call)?;
     match sub.name {
         "status" | "finalize" => whole(call),
-        "scale" => scale(call),
+        "scale" => scale::handle(call),
         "binding" => binding(call),
         "token" => token(call),
         "log" => log(call).await,
@@ -167,112 +164,4 @@ fn scheduled(pod: &mut Value) {
         list.retain(|condition| condition.get("type") != Some(&Value::from("PodScheduled")));
         list.push(json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": object::now()}));
     }
-}
-
-/// `autoscaling/v1` Scale of a workload.
-fn scale(call: &Call) -> Answer {
-    if call.attributes.verb == "get" {
-        let current = call.current()?;
-        return Ok(json_response(
-            200,
-            shown_scale(call, &value_of(&current)?).to_string(),
-        ));
-    }
-    let dry = call.dry_run()?;
-    loop {
-        let current = call.current()?;
-        let old = value_of(&current)?;
-        let wanted = wanted_replicas(call, &old)?;
-        let mut new = old.clone();
-        if let Some(spec) = object::child(&mut new, "spec") {
-            spec.insert("replicas".to_owned(), Value::from(wanted));
-        }
-        match update::replace(call, &current, &old, new.clone(), Part::Main, dry) {
-            Err(Stop::Retry) => {}
-            Err(Stop::Fail(failure)) => return Err(failure),
-            Ok(_) => {
-                let fresh = if dry {
-                    new
-                } else {
-                    value_of(&*call.current()?)?
-                };
-                return Ok(json_response(200, shown_scale(call, &fresh).to_string()));
-            }
-        }
-    }
-}
-
-fn wanted_replicas(call: &Call, old: &Value) -> Result<i64, Failure> {
-    let sent = body::parse(&call.headers, &call.body)?;
-    let scale = if call.attributes.verb == "patch" {
-        patched_scale(call, old, &sent)?
-    } else {
-        sent_scale(&sent)?
-    };
-    let name = scale.metadata.name.unwrap_or_default();
-    let url = &call.attributes.name;
-    if !name.is_empty() && name != *url {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        )));
-    }
-    let version = scale.metadata.resource_version.unwrap_or_default();
-    if !version.is_empty() && version != object::meta(old, "resourceVersion") {
-        return Err(Failure::modified(call.kind, url));
-    }
-    let count = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
-    if count < 0 {
-        let why = "must be greater than or equal to 0";
-        let cause = Cause::invalid("spec.replicas", &Value::from(count), why);
-        return Err(Failure::invalid_as(
-            "autoscaling",
-            "Scale",
-            url,
-            vec![cause],
-        ));
-    }
-    Ok(i64::from(count))
-}
-
-fn patched_scale(call: &Call, old: &Value, sent: &Value) -> Result<Scale, Failure> {
-    let kind = PatchType::parse(&content_type(&call.headers), false)?;
-    let shown = shown_scale(call, old);
-    let new = match kind {
-        PatchType::Json => patch::json(shown, sent)?,
-        PatchType::Strategic => patch::strategic_merge(shown, sent)?,
-        PatchType::Merge | PatchType::Apply => patch::merge(shown, sent)?,
-    };
-    go_struct::decode(&new).map_err(|why| update::misfitting(kind, sent, &why))
-}
-
-fn sent_scale(sent: &Value) -> Result<Scale, Failure> {
-    let unhandled = |found: &str, why: &str| body::unhandled_as(found, "v1", "Scale", why);
-    let found = sent.get("kind").and_then(Value::as_str).unwrap_or("");
-    if !matches!(found, "" | "Scale") {
-        let why = format!("converting (v1.{found}) to (autoscaling.Scale): unknown conversion");
-        return Err(unhandled(found, &why));
-    }
-    go_struct::decode(sent).map_err(|why| unhandled("Scale", &why.text))
-}
-
-fn shown_scale(call: &Call, object: &Value) -> Value {
-    let labels = object
-        .pointer("/spec/selector/matchLabels")
-        .and_then(Value::as_object);
-    let selector: Vec<String> = labels
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or("")))
-        .collect();
-    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
-    json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1",
-        "metadata": {
-            "name": call.attributes.name, "namespace": call.namespace(), "uid": object::uid(object),
-            "resourceVersion": object::meta(object, "resourceVersion"),
-            "creationTimestamp": object::meta(object, "creationTimestamp"),
-        },
-        "spec": {"replicas": number("/spec/replicas")},
-        "status": {"replicas": number("/status/replicas"), "selector": selector.join(",")},
-    })
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::delete::finish;
-use super::{Answer, Call, apply, value_of, write_failure};
+use super::preconditions::{check_identity, check_uid, check_version, named_version};
+use super::{Answer, Call, apply, create, value_of, write_failure};
 use crate::embedded::api::admission;
 use crate::embedded::api::body;
 use crate::embedded::api::convert;
@@ -54,9 +55,19 @@ pub(super) fn put(call: &Call) -> Answer {
     let value = call.typed(value)?;
     let version = object::meta(&value, "resourceVersion").to_owned();
     for _ in 0..TRIES {
-        let current = call.current()?;
-        check_version(call, &version, &current)?;
+        let current = match call.current() {
+            Err(failure) if failure.code() == 404 && is_made(call) => {
+                match make(call, value.clone(), dry) {
+                    // Somebody else has made it meanwhile.
+                    Err(failure) if failure.code() == 409 && call.current().is_ok() => continue,
+                    answer => return answer,
+                }
+            }
+            other => other?,
+        };
         let old = value_of(&current)?;
+        check_uid(call, object::uid(&value), object::uid(&old))?;
+        check_version(call, &version, &current)?;
         match replace(call, &current, &old, value.clone(), Part::of(call), dry) {
             Err(Stop::Retry) => {}
             Err(Stop::Fail(failure)) => return Err(failure),
@@ -66,60 +77,17 @@ pub(super) fn put(call: &Call) -> Answer {
     Err(Failure::modified(call.kind, &call.attributes.name))
 }
 
-pub(super) fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> {
-    let (name, url) = (object::name(value), call.attributes.name.as_str());
-    if name.is_empty() {
-        return Err(Failure::bad_request(
-            "the name of the object must be given: name may not be empty",
-        ));
-    }
-    if name != url {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        )));
-    }
-    let namespace = object::namespace(value);
-    if call.kind.namespaced && !namespace.is_empty() && namespace != call.namespace() {
-        return Err(Failure::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    Ok(())
+/// True if an update of an object that is not there makes it.
+fn is_made(call: &Call) -> bool {
+    Part::of(call) == Part::Main && call.kind.made_by_update()
 }
 
-/// As [`check_identity`]; a patch may have taken the name away.
-fn check_patched_identity(call: &Call, value: &Value) -> Result<(), Failure> {
-    if object::name(value).is_empty() {
-        let url = &call.attributes.name;
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
-        )));
-    }
-    check_identity(call, value)
-}
-
-fn check_version(call: &Call, version: &str, current: &Stored) -> Result<(), Failure> {
-    if version.is_empty() || version == "0" {
-        if !call.kind.custom {
-            return Ok(());
-        }
-        let message = "Invalid value: 0x0: must be specified for an update".to_owned();
-        let cause = Cause {
-            reason: "FieldValueInvalid",
-            field: "metadata.resourceVersion".to_owned(),
-            message,
-        };
-        return Err(Failure::invalid_as(
-            call.kind.group,
-            call.kind.plural,
-            &call.attributes.name,
-            vec![cause],
-        ));
-    }
-    if version != current.rv.to_string() {
-        return Err(Failure::modified(call.kind, &call.attributes.name));
-    }
-    Ok(())
+/// Makes the object of an update, for those who may create.
+fn make(call: &Call, mut value: Value, dry: bool) -> Answer {
+    create::check_may_create(call)?;
+    check_uid(call, object::uid(&value), "")?;
+    object::remove_meta(&mut value, "resourceVersion");
+    create::create_typed(call, value, None, dry)
 }
 
 /// Why one try of a write ended without an answer.
@@ -148,11 +116,12 @@ pub(super) fn replace(
     let name = call.attributes.name.as_str();
     let stored_kind = kind.stored_as();
     let mut new = settle(stored_kind, old, new, part);
-    admission::admit_change(call.api.store(), stored_kind, old, &mut new)?;
     if !call.is_apply() {
         managed::track(stored_kind, old, &mut new, writer(call));
     }
-    check_uid(kind, name, old, &new)?;
+    let store = call.api.store();
+    let _allocating = admission::allocating(store, stored_kind);
+    admission::admit_change(store, stored_kind, old, &mut new, dry)?;
     let mut causes = validation::check_metadata(kind, &new);
     causes.extend(validation::check_update(&new, old));
     causes.extend(validation::check_object(stored_kind, &new));
@@ -212,16 +181,6 @@ pub(super) fn store_as_is(
         Err(WriteError::Changed) => Err(Stop::Retry),
         Err(error) => Err(write_failure(call.kind, &call.attributes.name, error).into()),
     }
-}
-
-fn check_uid(kind: &Kind, name: &str, old: &Value, new: &Value) -> Result<(), Failure> {
-    let (is, was) = (object::uid(new), object::uid(old));
-    if !is.is_empty() && is != was && is.len() == was.len() {
-        let why =
-            format!("Precondition failed: UID in precondition: {is}, UID in object meta: {was}");
-        return Err(Failure::conflict(kind, name, &why));
-    }
-    Ok(())
 }
 
 /// Merges what a client may change with what it may not.
@@ -321,9 +280,8 @@ pub(super) fn patch(call: &Call) -> Answer {
     if kind == PatchType::Apply {
         call.check_applied()?;
         apply::check(call, &patch)?;
-    } else if call.query.get("force").is_some() {
-        let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
-        return Err(bad_option(cause));
+    } else {
+        check_unforced(call)?;
     }
     for _ in 0..TRIES {
         let current = match call.current() {
@@ -347,8 +305,17 @@ pub(super) fn patch(call: &Call) -> Answer {
     Err(Failure::modified(call.kind, &call.attributes.name))
 }
 
+/// Only an apply can be forced.
+pub(super) fn check_unforced(call: &Call) -> Result<(), Failure> {
+    if call.query.get("force").is_none() {
+        return Ok(());
+    }
+    let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+    Err(bad_option(cause))
+}
+
 /// The patch, as the body of the request has it.
-fn parse(call: &Call, kind: PatchType) -> Result<Value, Failure> {
+pub(super) fn parse(call: &Call, kind: PatchType) -> Result<Value, Failure> {
     let frame = match kind {
         PatchType::Apply => "error decoding YAML: error converting YAML to JSON: ",
         PatchType::Json | PatchType::Merge => "error decoding patch: ",
@@ -406,14 +373,14 @@ fn patched(
     }
     check_kind(call.kind, &new)?;
     let new = body::object(call.kind, new)?;
-    check_patched_identity(call, &new)?;
+    check_identity(call, &new)?;
     let typed = body::normalize(call.kind, new).map_err(refused)?;
     if let Some(why) = call.strict(call.findings_of_patch(&typed.unknown))? {
         return Err(bad_patch(&why));
     }
     let new = typed.value;
-    let version = object::meta(&new, "resourceVersion");
-    if !version.is_empty() && version != current.rv.to_string() {
+    let version = named_version(object::meta(&new, "resourceVersion"))?;
+    if version.is_some_and(|version| version != current.rv) {
         return Err(Failure::modified(call.kind, &call.attributes.name));
     }
     Ok(new)
@@ -437,13 +404,41 @@ fn bad_patch(why: &str) -> Failure {
     Failure::invalid_as("", "", "", vec![cause])
 }
 
-/// A patch may not make another kind of a built-in object; custom kinds word it themselves.
+/// A custom object says of what kind and version it is, also after a patch.
+fn check_custom_kind(kind: &Kind, new: &Value, found: &str, version: &str) -> Result<(), Failure> {
+    let expected = kind.api_version();
+    if found.is_empty() {
+        let shown = object::sorted(new.clone()).to_string();
+        let why = body::without_kind(&shown);
+        return Err(bad_patch(&format!("{shown:?}: {why}")));
+    }
+    if version.is_empty() {
+        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        return Err(Failure::internal(why));
+    }
+    if version != expected {
+        let why = format!("must be {expected}");
+        let cause = Cause::invalid("apiVersion", &Value::from(version), &why);
+        return Err(Failure::invalid_as(
+            "",
+            kind.kind,
+            object::name(new),
+            vec![cause],
+        ));
+    }
+    Ok(())
+}
+
+/// A patch may not make another kind of an object.
 fn check_kind(kind: &Kind, new: &Value) -> Result<(), Failure> {
     let text = |key: &str| new.get(key).and_then(Value::as_str).unwrap_or("");
     let (found, version) = (text("kind"), text("apiVersion"));
     let differs = |is: &str, expected: &str| !is.is_empty() && is != expected;
     let other = differs(found, kind.kind) || differs(version, &kind.api_version());
-    if kind.custom || !other {
+    if kind.custom {
+        return check_custom_kind(kind, new, found, version);
+    }
+    if !other {
         return Ok(());
     }
     Err(bad_patch(&format!(

@@ -1,16 +1,13 @@
-//! Places for connections: when there is none left, one that waits for nothing but its client gives way.
+//! Places for connections: when there is none left, one that no request is under way on gives way.
 //!
-//! So whoever opens connections and sends nothing, or no whole request, keeps nobody out. Streams have a part of the places,
-//! never all of them: whoever opens more watches than that is refused, and others still get their answers.
+//! So whoever opens connections and sends nothing, or no whole request, keeps nobody out. A request is under way until its
+//! answer is handed over, however slowly its client reads. Streams have a part of the places, never all of them: whoever
+//! opens more watches than that is refused, and others still get their answers.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
-use axum::body::{Body, Bytes};
 use http::Request;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -122,6 +119,11 @@ impl Place {
         self.0.hold.end.cancelled().await;
     }
 
+    /// Makes the connection give way.
+    pub(super) fn end(&self) -> &CancellationToken {
+        &self.0.hold.end
+    }
+
     /// A request begins; `None` if it asks for a stream and there are too many of them.
     pub(super) fn begin<T>(&self, request: &Request<T>) -> Option<Underway> {
         let stream = if is_stream(request) {
@@ -164,41 +166,5 @@ impl Drop for Underway {
         if at.0 == 0 {
             at.1 = Some(seat.places.idle().enter(&seat.hold));
         }
-    }
-}
-
-/// The body of an answer, whose request is under way as long as it lasts.
-#[derive(Debug)]
-pub(super) struct Answer {
-    body: Body,
-    _underway: Underway,
-}
-
-impl Answer {
-    pub(super) fn new(body: Body, underway: Underway) -> Self {
-        Answer {
-            body,
-            _underway: underway,
-        }
-    }
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

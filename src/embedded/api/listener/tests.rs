@@ -13,6 +13,8 @@ use super::*;
 use crate::embedded::api::kubeconfig::{Kubeconfig as Written, Persona};
 use crate::embedded::api::tls::init_tls;
 
+/// A body that no socket takes as a whole.
+const LARGE: usize = 16 << 20;
 /// Against a hang; no test waits for it.
 const GUARD: Duration = Duration::from_secs(60);
 
@@ -40,6 +42,7 @@ async fn serve_with(limits: Limits) -> Served {
             "/endless",
             get(|| async { Body::from_stream(one_then_pending()) }),
         )
+        .route("/large", get(|| async { Body::from(vec![b'x'; LARGE]) }))
         .route(
             "/panic",
             get(|| async { panic!("a handler's mistake") as &'static str }),
@@ -96,6 +99,15 @@ impl Served {
     }
 
     async fn raw_of(&self, path: &str) -> String {
+        let mut stream = self.asking(path).await;
+        let mut answer = Vec::new();
+        // An end without a farewell is an end.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// A connection with one request, whose answer is not read yet.
+    async fn asking(&self, path: &str) -> tokio_rustls::client::TlsStream<TcpStream> {
         init_tls();
         let ca = CertificateDer::from_pem_slice(self.identity.ca_pem().as_bytes()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
@@ -109,10 +121,8 @@ impl Served {
         let mut stream = connector.connect(name, stream).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
-        // An end without a farewell is an end.
-        let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8_lossy(&answer).into_owned()
+        stream.flush().await.unwrap();
+        stream
     }
 
     async fn get(&self, path: &str) -> Result<String, kube::Error> {
@@ -270,6 +280,53 @@ async fn streams_leave_places_for_others() {
     for _ in 0..3 {
         assert!(served.raw().await.starts_with("HTTP/1.1 200 "));
     }
+}
+
+/// What a client does not read is kept for it only as long as nobody else needs the memory.
+#[tokio::test]
+async fn who_reads_slowly_gives_way_to_others() {
+    let served = serve_with(Limits {
+        answers: 2 * LARGE,
+        reading: Duration::ZERO,
+        ..Limits::default()
+    })
+    .await;
+    let mut slow = Vec::new();
+    for _ in 0..4 {
+        let mut stream = served.asking("/large").await;
+        let mut begun = [0; 12];
+        stream.read_exact(&mut begun).await.unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 200");
+        slow.push(stream);
+    }
+    let answer = served.raw_of("/large").await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.len() > LARGE);
+    let mut rest = Vec::new();
+    let _ = slow[0].read_to_end(&mut rest).await;
+    assert!(rest.len() < LARGE, "{} bytes", rest.len());
+}
+
+#[tokio::test]
+async fn while_all_memory_for_answers_is_in_use_others_are_told_to_try_again() {
+    let served = serve_with(Limits {
+        answers: LARGE,
+        reading: Duration::MAX,
+        ..Limits::default()
+    })
+    .await;
+    let mut first = served.asking("/large").await;
+    let mut begun = [0; 12];
+    first.read_exact(&mut begun).await.unwrap();
+    let refused = served.raw_of("/large").await;
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+    assert!(refused.contains("retry-after: 1"), "{refused}");
+    // Small ones need none of it.
+    assert!(served.raw().await.starts_with("HTTP/1.1 200 "));
+    let mut rest = Vec::new();
+    let _ = first.read_to_end(&mut rest).await;
+    assert!(rest.len() > LARGE);
+    let again = served.raw_of("/large").await;
+    assert!(again.starts_with("HTTP/1.1 200 ") && again.len() > LARGE);
 }
 
 #[tokio::test]

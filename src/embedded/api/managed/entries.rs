@@ -90,13 +90,18 @@ impl Entry {
             && self.subresource == writer.subresource
     }
 
-    fn words(&self) -> String {
+    /// As the writer who meets it is told of it: who speaks of a Scale knows no version of a workload.
+    fn words(&self, writer: Writer<'_>) -> String {
+        let version = match writer.subresource {
+            "scale" => "autoscaling/v1",
+            _ => &self.api_version,
+        };
         let mut words = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {
             words = format!("{words} with subresource {:?}", self.subresource);
         }
         if self.operation == Operation::Update {
-            words = format!("{words} using {}", self.api_version);
+            words = format!("{words} using {version}");
         }
         words
     }
@@ -155,7 +160,7 @@ impl Entries {
         for entry in others {
             let paths = entry.set.both(changed).paths();
             found.extend(paths.into_iter().map(|path| Conflict {
-                manager: entry.words(),
+                manager: entry.words(writer),
                 path,
             }));
         }

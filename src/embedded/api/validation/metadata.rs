@@ -13,7 +13,7 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 fn name_rule(kind: &Kind) -> fn(&str) -> Option<String> {
     match (kind.group, kind.plural) {
         ("", "namespaces" | "services") => dns_label,
-        ("rbac.authorization.k8s.io", _) => path_segment,
+        ("rbac.authorization.k8s.io", _) | ("", "events") => path_segment,
         _ => subdomain,
     }
 }
@@ -119,10 +119,13 @@ fn check_owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Built-in kinds want a standard or a fully qualified name (`pkg/apis/core/validation`); custom resources only a
-/// qualified one (`k8s.io/apimachinery/pkg/api/validation`), and Argo's finalizers have no domain.
+/// Built-in kinds want a standard or a fully qualified name (`pkg/apis/core/validation`); custom resources, and those
+/// that are not checked by the core's rules, only a qualified one (`k8s.io/apimachinery/pkg/api/validation`).
 fn check_finalizers(kind: &Kind, metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
-    let custom = kind.group == "argoproj.io";
+    let lenient = match (kind.group, kind.plural) {
+        ("", "events") | ("coordination.k8s.io", _) => true,
+        _ => kind.custom,
+    };
     let list = metadata.get("finalizers").and_then(Value::as_array);
     for (index, finalizer) in list.into_iter().flatten().enumerate() {
         let text = finalizer.as_str().unwrap_or("");
@@ -130,7 +133,7 @@ fn check_finalizers(kind: &Kind, metadata: &Map<String, Value>, causes: &mut Vec
             causes.push(Cause::invalid("metadata.finalizers", finalizer, &why));
         }
         let plain = matches!(text, "orphan" | "foregroundDeletion" | "kubernetes");
-        if !custom && !plain && !text.contains('/') {
+        if !lenient && !plain && !text.contains('/') {
             let field = format!("metadata.finalizers[{index}]");
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(Cause::invalid(field, finalizer, why));

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
+use crate::embedded::go_duration;
+
 /// Text that a manifest may also state as a number or a boolean.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct AnyString(pub String);
@@ -270,42 +272,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
     }
-    go_duration(text).ok_or_else(|| {
-        format!("unable to parse {text} as a duration: time: invalid duration {text:?}")
-    })
-}
-
-fn go_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
+    match go_duration::nanoseconds(text) {
+        Ok(_) => go_duration::parse(text)
+            .ok_or_else(|| format!("unable to parse {text} as a duration: it is below zero")),
+        Err(why) => Err(format!("unable to parse {text} as a duration: {why}")),
     }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    let mut total = Duration::ZERO;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .filter(|end| *end > 0)?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let end = rest
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(rest.len());
-        let unit = match &rest[..end] {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        total = total.checked_add(Duration::try_from_secs_f64(number * unit).ok()?)?;
-        rest = &rest[end..];
-    }
-    Some(total)
 }
 
 #[cfg(test)]

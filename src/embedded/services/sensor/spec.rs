@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::super::backoff::Backoff;
 use super::super::environment::StartError;
-use super::super::go_duration;
+use crate::embedded::go_duration;
 use crate::sensor::Filter;
 use crate::sensor::cron::Schedule;
 use crate::sensor::parameters::{ParameterError, Parameters};
