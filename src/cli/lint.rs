@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::exit::{Exit, Failure};
 use super::output::{self, note};
 use crate::lint::rule;
-use crate::lint::{Input, NotRead, Options, Report, fix, lint, render};
+use crate::lint::{Input, NotRead, Options, Report, fix, lint, render, sarif};
 
 /// Most bytes of a file that are read.
 const MAX_INPUT: u64 = 16 << 20;
@@ -118,8 +118,8 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
     print(&match args.format {
         Format::Text => render::text(&report),
         Format::Json => render::json(&report),
-        Format::Sarif => render::sarif(&report),
-        Format::Github => render::github(&report),
+        Format::Sarif => sarif::sarif(&report, &inputs, &root()),
+        Format::Github => render::github(&report, &root()),
     });
     if matches!(args.format, Format::Sarif | Format::Github) {
         for one in &report.not_read {
@@ -128,6 +128,11 @@ pub fn run(args: &LintArgs) -> Result<Exit, Failure> {
         note!("{}", render::summary(&report));
     }
     Ok(if blind { Exit::Usage } else { ended(&report) })
+}
+
+/// The directory that the names of files are relative to.
+fn root() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }
 
 fn ended(report: &Report) -> Exit {

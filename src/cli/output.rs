@@ -6,6 +6,8 @@
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::exit::{Exit, Failure};
 
 /// The first error of stdout. The stream is the process's, and so is what became of it.
@@ -105,7 +107,19 @@ pub fn ended(result: Result<Exit, Failure>) -> Result<Exit, Failure> {
 pub fn is_gone() -> bool {
     // What it came to is kept, as of every write.
     let _ = Stdout.flush();
-    broken().is_some()
+    broken().is_some() || nobody_reads()
+}
+
+/// Says whether stdout is a pipe or a terminal whose other end was closed: that is known before anything is written.
+fn nobody_reads() -> bool {
+    let stdout = io::stdout();
+    let mut looked = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    poll(&mut looked, Some(&at_once)).is_ok() && looked[0].revents().intersects(gone)
 }
 
 /// Flushes stdout, and answers why it did not take what was written.

@@ -1,14 +1,16 @@
 //! Hazards in Sensors: what Argo Events will do with a manifest that its author probably did not mean.
 //!
-//! From above: [`lint`] over texts, [`fix::apply`], [`rule::all`] rules, and [`render`] for people and programs. Every
-//! finding is tried on the Sensor's own semantics where that can be done; nothing is read, sent or written here.
+//! From above: [`lint`] over texts, [`fix::apply`], [`rule::all`] rules, [`render`] for people and [`sarif`] for programs.
+//! Every finding is tried on the Sensor's own semantics where that can be done; nothing is read, sent or written here.
 
 mod check;
 mod finding;
 pub mod fix;
 mod known;
 pub mod render;
+mod root;
 pub mod rule;
+pub mod sarif;
 mod site;
 mod tree;
 mod world;

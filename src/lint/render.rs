@@ -1,9 +1,9 @@
-//! Findings for people and for programs: text, JSON, GitHub's annotations, SARIF.
+//! Findings for people and for programs: text, JSON, GitHub's annotations.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use serde_json::{Value, json};
-
+use super::root::inside;
 use super::rule::{self, Rule};
 use super::{Finding, Level, Report};
 use crate::words::counted;
@@ -83,9 +83,9 @@ pub fn json(report: &Report) -> String {
     text
 }
 
-/// Workflow commands that GitHub shows as annotations.
+/// Workflow commands that GitHub shows as annotations; `root` is the directory that names are relative to.
 #[must_use]
-pub fn github(report: &Report) -> String {
+pub fn github(report: &Report, root: &Path) -> String {
     let mut out = String::new();
     for finding in &report.findings {
         let kind = match finding.level {
@@ -96,10 +96,14 @@ pub fn github(report: &Report) -> String {
             .meant
             .as_ref()
             .map_or_else(String::new, |meant| format!("\nMeant: {meant}"));
+        let file = inside(&finding.file, root).map_or_else(
+            || finding.file.clone(),
+            |inside| inside.display().to_string(),
+        );
         let _ = writeln!(
             out,
             "::{kind} file={},line={},col={},title=eventlab {}::{}",
-            property(&finding.file),
+            property(&file),
             finding.line,
             finding.column,
             finding.rule,
@@ -117,90 +121,6 @@ fn data(text: &str) -> String {
 
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
-}
-
-/// SARIF 2.1.0.
-#[must_use]
-pub fn sarif(report: &Report) -> String {
-    let document = json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": {"driver": {
-                "name": "eventlab",
-                "version": env!("CARGO_PKG_VERSION"),
-                "rules": rule::all().map(sarif_rule).collect::<Vec<_>>(),
-            }},
-            "columnKind": "unicodeCodePoints",
-            "results": report.findings.iter().map(sarif_result).collect::<Vec<_>>(),
-        }],
-    });
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    text.push('\n');
-    text
-}
-
-fn sarif_rule(rule: &Rule) -> Value {
-    json!({
-        "id": rule.id,
-        "shortDescription": {"text": rule.summary},
-        "fullDescription": {"text": rule.why},
-        "help": {"text": explain(rule)},
-        "defaultConfiguration": {"level": rule.level.as_str()},
-    })
-}
-
-fn sarif_result(finding: &Finding) -> Value {
-    let message = match &finding.meant {
-        Some(meant) => format!("{}. Meant: {meant}", finding.what),
-        None => finding.what.clone(),
-    };
-    let mut result = json!({
-        "ruleId": finding.rule,
-        "ruleIndex": rule::all().position(|rule| rule.id == finding.rule),
-        "level": finding.level.as_str(),
-        "message": {"text": message},
-        "locations": [{
-            "physicalLocation": {
-                "artifactLocation": {"uri": uri(&finding.file)},
-                "region": {"startLine": finding.line.max(1), "startColumn": finding.column.max(1)},
-            },
-            "logicalLocations": [{"fullyQualifiedName": finding.path}],
-        }],
-    });
-    if let Some(fix) = &finding.fix {
-        let replacements: Vec<Value> = fix
-            .edits
-            .iter()
-            .map(|edit| {
-                json!({
-                    "deletedRegion": {"byteOffset": edit.bytes.start, "byteLength": edit.bytes.len()},
-                    "insertedContent": {"text": edit.text},
-                })
-            })
-            .collect();
-        result["fixes"] = json!([{
-            "description": {"text": fix.title},
-            "artifactChanges": [{
-                "artifactLocation": {"uri": uri(&finding.file)},
-                "replacements": replacements,
-            }],
-        }]);
-    }
-    result
-}
-
-/// A path as a URI reference.
-fn uri(path: &str) -> String {
-    let mut out = String::new();
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 /// The rules, one a line.

@@ -25,8 +25,9 @@ pub(super) struct Judged {
     outcome: Outcome,
     reason: Reason,
     error: Option<String>,
-    /// The values of the fields, in their order, and that of the expression; written out only when somebody asks.
-    found: Option<(Vec<ExprValue>, ExprValue)>,
+    /// The values of the fields, in their order, and that of the expression if it has one; written out only when somebody
+    /// asks.
+    found: Option<(Vec<ExprValue>, Option<ExprValue>)>,
 }
 
 impl Judged {
@@ -83,10 +84,16 @@ impl Condition {
         };
         let value = match result {
             Ok(value) => value,
-            Err(error) if error.is_own() => {
-                return Judged::failing(Reason::TooComplex, error.to_string());
+            Err(error) => {
+                let reason = match error.is_own() {
+                    true => Reason::TooComplex,
+                    false => Reason::BadExpression,
+                };
+                return Judged {
+                    found: Some((values, None)),
+                    ..Judged::failing(reason, error.to_string())
+                };
             }
-            Err(error) => return Judged::failing(Reason::BadExpression, error.to_string()),
         };
         let (outcome, reason) = if value == ExprValue::Bool(true) {
             (Outcome::Passed, Reason::Match)
@@ -97,7 +104,7 @@ impl Condition {
             outcome,
             reason,
             error: None,
-            found: Some((values, value)),
+            found: Some((values, Some(value))),
         }
     }
 }
@@ -156,10 +163,13 @@ impl list_group::Condition for Condition {
         let found = judged.found.as_ref().map(|(values, value)| {
             let names = self.fields.iter().map(|(name, _)| name.clone());
             let fields = names.zip(values.iter().cloned()).collect();
+            let raw = ExprValue::Map(fields).to_string();
             Found {
                 kind: "JSON",
-                raw: ExprValue::Map(fields).to_string(),
-                coerced: value.to_string(),
+                coerced: value
+                    .as_ref()
+                    .map_or_else(|| raw.clone(), ToString::to_string),
+                raw,
             }
         });
         ConditionReport {

@@ -248,6 +248,46 @@ fn the_event_source_of_the_same_file_takes_the_request_in() {
 }
 
 #[test]
+fn an_expression_that_fails_shows_what_its_fields_hold() {
+    let filters = json!({"exprs": [{"expr": "n > 1 || vip", "fields": [{"name": "n", "path": "body.n"}, {"name": "vip", "path": "body.vip"}]}]});
+    let body = r#"{"n": "2", "vip": "yes"}"#;
+    let (code, out, _) = explain_with(&["-f", "-", "--body", body], &sensor(&filters).to_string());
+    assert_eq!(code, 1);
+    assert!(out.contains("map[n:2 vip:yes]  =  n > 1 || vip"), "{out}");
+    assert!(!out.contains("(not there)"), "{out}");
+    let (_, walk) = walk(&sensor(&filters), &["--body", r#"{"n": 1}"#]);
+    let condition = &walk["dependencies"][0]["filter"]["groups"][0]["conditions"][0];
+    assert_eq!(condition["found"], json!(null), "{walk}");
+}
+
+/// A limit of no requests ends the pod, whichever trigger has it.
+#[test]
+fn a_sensor_whose_pod_ends_at_its_start_passes_nothing() {
+    for (limit, passes) in [
+        (json!({"unit": "Second", "requestsPerUnit": 0}), false),
+        (json!({"unit": "Hour"}), false),
+        (json!({}), false),
+        (json!(null), true),
+        (json!({"requestsPerUnit": 1}), true),
+    ] {
+        let mut two = sensor(&Value::Null);
+        two["spec"]["triggers"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"template": {"name": "other", "log": {}}, "rateLimit": limit}));
+        let (code, walk) = walk(&two, &["--body", FLAT, "-H", "X-Order-Id: o-1"]);
+        assert_eq!(code, i32::from(!passes), "{limit}: {walk}");
+        if !passes {
+            assert_eq!(walk["stopped_at"], "submit");
+            assert!(
+                changes(&walk).contains("`requestsPerUnit` of trigger other"),
+                "{walk}"
+            );
+        }
+    }
+}
+
+#[test]
 fn conditions_wait_and_objects_may_fail() {
     let mut two = sensor(&Value::Null);
     two["spec"]["dependencies"]
@@ -718,6 +758,46 @@ fn watching_explains_again_when_a_file_changes() {
     assert!(code == 2 && err.contains("stdin can be read once"), "{err}");
 }
 
+/// The exit code of a watch that ends by itself.
+fn ended(child: &mut std::process::Child) -> Option<i32> {
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        match child.try_wait().unwrap() {
+            Some(status) => return status.code(),
+            None if std::time::Instant::now() > patience => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("it watches on although nobody reads");
+            }
+            None => std::thread::sleep(std::time::Duration::from_millis(20)),
+        }
+    }
+}
+
+/// `explain --watch … | head` has what it wanted, whether or not a file changes again.
+#[test]
+fn watching_ends_when_the_reader_goes_away() {
+    use std::io::{BufRead as _, Read as _};
+    let directory = tempfile::tempdir().unwrap();
+    for (pattern, code) in [("^order", 0), ("^refund$", 1), ("(", 1)] {
+        let mut child = watching(directory.path(), pattern)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        stderr.read_line(&mut said).unwrap();
+        assert!(said.starts_with("-- "), "{said}");
+        drop(stdout);
+        assert_eq!(ended(&mut child), Some(code), "{pattern}");
+        let mut rest = String::new();
+        stderr.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "", "{pattern}");
+    }
+}
+
 #[test]
 fn watching_ends_when_stdout_takes_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -734,19 +814,7 @@ fn watching_ends_when_stdout_takes_nothing() {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        let ended = loop {
-            match child.try_wait().unwrap() {
-                Some(status) => break status.code(),
-                None if std::time::Instant::now() > patience => {
-                    child.kill().unwrap();
-                    child.wait().unwrap();
-                    panic!("it watches on although nobody reads");
-                }
-                None => std::thread::sleep(std::time::Duration::from_millis(20)),
-            }
-        };
-        assert_eq!(ended, Some(code));
+        assert_eq!(ended(&mut child), Some(code));
     }
 }
 

@@ -229,32 +229,6 @@ fn programs_can_read_the_findings() {
     let json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json["findings"][0]["rule"], "unknown-operator");
     assert_eq!(json["findings"][0]["fix"]["edits"][0]["text"], "or");
-    let (_, out, _) = lint_with(&["-f", "-", "--format", "sarif"], OPEN);
-    let sarif: Value = serde_json::from_str(&out).unwrap();
-    let run = &sarif["runs"][0];
-    let result = &run["results"][0];
-    assert_eq!(
-        run["tool"]["driver"]["rules"][result["ruleIndex"].as_u64().unwrap() as usize]["id"],
-        result["ruleId"]
-    );
-    assert_eq!(
-        result["locations"][0]["physicalLocation"]["region"]["startLine"],
-        10
-    );
-    // What code scanning asks of each rule and each result.
-    assert_eq!(sarif["version"], "2.1.0");
-    for rule in run["tool"]["driver"]["rules"].as_array().unwrap() {
-        for field in ["shortDescription", "fullDescription", "help"] {
-            let text = rule[field]["text"].as_str().unwrap_or_default();
-            assert!(!text.is_empty() && text.len() < 10_000, "{field} of {rule}");
-        }
-    }
-    for result in run["results"].as_array().unwrap() {
-        let place = &result["locations"][0]["physicalLocation"];
-        assert!(place["region"]["startLine"].as_u64().unwrap() >= 1);
-        assert!(place["region"]["startColumn"].as_u64().unwrap() >= 1);
-        assert!(result["message"]["text"].is_string(), "{result}");
-    }
     let (code, out, err) = lint_with(&["-f", "-", "--format", "github"], OPEN);
     assert_eq!(code, 1);
     assert!(
@@ -262,6 +236,140 @@ fn programs_can_read_the_findings() {
         "{out}"
     );
     assert!(err.contains("1 Sensor checked"), "{err}");
+}
+
+/// A log of every kind of finding, by the rules of SARIF 2.1.0 and of GitHub's code scanning.
+#[test]
+fn every_finding_is_a_sound_result_of_code_scanning() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, rules, _) = lint(&["--list-rules"]);
+    let rules: Vec<&str> = rules
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    std::fs::create_dir(directory.path().join("a b")).unwrap();
+    let file = directory.path().join("a b/sensor.yaml");
+    // Twice the same Sensor: the same findings at other places.
+    let wide = OPEN
+        .replace("# the kind", "# é𝒳")
+        .replace("order.created", "'^o[a](b.c|d){2}é.e'");
+    let text = format!("\u{feff}{wide}---\n{wide}");
+    std::fs::write(&file, &text).unwrap();
+    std::fs::write(directory.path().join("chart.yaml"), "kind: {{ .x }}\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .current_dir(directory.path())
+        .args(["lint", "-f", ".", "--format", "sarif"])
+        .output()
+        .unwrap();
+    let sarif: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(sarif["version"], "2.1.0");
+    let run = &sarif["runs"][0];
+    let descriptors = run["tool"]["driver"]["rules"].as_array().unwrap();
+    let ids: Vec<&str> = descriptors
+        .iter()
+        .map(|rule| rule["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, rules);
+    for rule in descriptors {
+        for field in ["shortDescription", "fullDescription", "help"] {
+            let text = rule[field]["text"].as_str().unwrap_or_default();
+            assert!(!text.is_empty() && text.len() < 10_000, "{field} of {rule}");
+        }
+    }
+    assert_eq!(run["columnKind"], "unicodeCodePoints");
+    let invocation = &run["invocations"][0];
+    assert_eq!(invocation["executionSuccessful"], false, "{invocation}");
+    let unread = &invocation["toolExecutionNotifications"][0]["locations"][0];
+    assert_eq!(
+        unread["physicalLocation"]["artifactLocation"]["uri"],
+        "chart.yaml"
+    );
+    let results = run["results"].as_array().unwrap();
+    let mut prints = std::collections::BTreeSet::new();
+    let lines: Vec<&str> = text.trim_start_matches('\u{feff}').split('\n').collect();
+    for result in results {
+        let place = &result["locations"][0]["physicalLocation"];
+        assert_eq!(place["artifactLocation"]["uri"], "a%20b/sensor.yaml");
+        assert_eq!(place["artifactLocation"]["uriBaseId"], "%SRCROOT%");
+        let index = result["ruleIndex"].as_u64().unwrap() as usize;
+        assert_eq!(ids[index], result["ruleId"]);
+        assert!(["error", "warning", "note"].contains(&result["level"].as_str().unwrap()));
+        let message = result["message"]["text"].as_str().unwrap();
+        let without = message
+            .replace("{{", "")
+            .replace("}}", "")
+            .replace("\\](", "");
+        assert!(
+            !without.contains(['{', '}']) && !without.contains("]("),
+            "{message}"
+        );
+        let print = result["partialFingerprints"]["primaryLocationLineHash"]
+            .as_str()
+            .unwrap();
+        assert!(prints.insert(print), "twice: {print}");
+        let mut regions = vec![&place["region"]];
+        let replacements = &result["fixes"][0]["artifactChanges"][0]["replacements"];
+        for replacement in replacements.as_array().into_iter().flatten() {
+            regions.push(&replacement["deletedRegion"]);
+            assert!(
+                replacement["insertedContent"]["text"].is_string(),
+                "{replacement}"
+            );
+        }
+        for region in regions {
+            let of = |key: &str| region[key].as_u64().map(|number| number as usize);
+            let (line, column) = (of("startLine").unwrap(), of("startColumn").unwrap());
+            let length = lines[line - 1].chars().count();
+            assert!(column >= 1 && column <= length + 1, "{result}");
+            let (end_line, end_column) = (of("endLine").unwrap_or(line), of("endColumn"));
+            assert!(
+                (end_line, end_column.unwrap_or(column + 1)) >= (line, column),
+                "{result}"
+            );
+        }
+    }
+    assert!(results.iter().any(|result| result["fixes"].is_array()));
+    let half = results.len() / 2;
+    assert!(half > 1 && half * 2 == results.len());
+    // What stands elsewhere changes no fingerprint.
+    std::fs::write(&file, format!("# more\n\n{wide}")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+        .current_dir(directory.path())
+        .args(["lint", "-f", "./a b/sensor.yaml", "--format", "sarif"])
+        .output()
+        .unwrap();
+    let sarif: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let moved = sarif["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(moved.len(), half);
+    for result in moved {
+        let print = result["partialFingerprints"]["primaryLocationLineHash"]
+            .as_str()
+            .unwrap();
+        assert!(prints.contains(print), "{result}");
+    }
+    assert_eq!(
+        sarif["runs"][0]["invocations"][0]["executionSuccessful"],
+        true
+    );
+}
+
+#[test]
+fn annotations_name_files_from_the_directory_of_the_job() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("sensor.yaml"), OPEN).unwrap();
+    let whole = directory.path().canonicalize().unwrap().join("sensor.yaml");
+    for name in [".", "./sensor.yaml", text(&whole)] {
+        let output = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+            .current_dir(directory.path())
+            .args(["lint", "-f", name, "--format", "github"])
+            .output()
+            .unwrap();
+        let out = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            out.starts_with("::error file=sensor.yaml,line=10,"),
+            "{name}: {out}"
+        );
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ mod executor;
 mod explain;
 mod explain_acts;
 mod explain_live;
+mod explain_sources;
 mod explain_told;
 mod fault_points;
 mod field_cases;

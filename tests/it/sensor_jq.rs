@@ -50,3 +50,59 @@ fn programs_do_what_gojq_does_or_are_refused() {
     );
     assert!(refused.len() < 15, "refused:\n{}", refused.join("\n"));
 }
+
+/// Products of what the event holds are those of floating point; what would grow without bound, or differ, is refused.
+#[test]
+fn fields_are_multiplied_as_numbers() {
+    let data = r#"{"body":{"items":[{"price":2.5,"qty":2},{"price":1,"qty":3}],"n":3,"s":"ab","o":{"a":1},"t":0.1,"big":3037000500,"z":null}}"#;
+    for (program, want) in [
+        (
+            "{t: (.body.items | map(.price * .qty) | add)}",
+            r#"{"t":8}"#,
+        ),
+        ("{t: (.body.n * .body.n * .body.n)}", r#"{"t":27}"#),
+        ("{t: (.body.n * 86400)}", r#"{"t":259200}"#),
+        ("{t: (.body.n * 1000 * 60)}", r#"{"t":180000}"#),
+        ("{t: (.body.t * .body.n)}", r#"{"t":0.30000000000000004}"#),
+        ("{t: (.body.n * (0 - 2.5))}", r#"{"t":-7.5}"#),
+        ("{t: (.body.s * 3)}", r#"{"t":"ababab"}"#),
+        ("{t: ([.body.items[].qty] | .[0] * .[1])}", r#"{"t":6}"#),
+        (".body |= {n: (.n *= 5000 | .n)}", r#"{"body":{"n":15000}}"#),
+        (
+            "{t: (reduce .body.items[] as $i (0; . + $i.price * $i.qty))}",
+            r#"{"t":8}"#,
+        ),
+    ] {
+        assert_eq!(run(program, data).as_deref(), Ok(want), "{program}");
+    }
+    for program in ["{t: (.body.z * .body.n)}", "{t: ([1] * .body.n)}"] {
+        let failed = run(program, data);
+        assert!(
+            matches!(failed, Err(TransformError::Failed(_))),
+            "{program}: {failed:?}"
+        );
+    }
+    let text = format!(r#"{{"s":"{}","n":1000000}}"#, "a".repeat(1 << 20));
+    for (program, data) in [
+        ("{t: (.body.s * .body.n)}", data),
+        ("{t: (.body.n * .body.s)}", data),
+        ("{t: (.body.s * 5000)}", data),
+        ("{t: (.body.o * .body.o)}", data),
+        ("{t: (.body.big * .body.big)}", data),
+        ("{t: (reduce range(0; 100) as $i (2; . * .))}", data),
+        (".body.n *= .body.n", data),
+        ("{t: (.s * .n)}", &text),
+        ("{t: (.s * 1000)}", &text),
+        (".s *= 1000", &text),
+    ] {
+        let refused = run(program, data);
+        assert!(
+            matches!(
+                refused,
+                Err(TransformError::Unsupported(_) | TransformError::Stopped(_))
+            ),
+            "{program}: {:.200?}",
+            refused
+        );
+    }
+}

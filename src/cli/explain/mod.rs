@@ -143,7 +143,7 @@ fn explain(
         let before = walks.len() + outside.len();
         for sensor in &sensors {
             for dependencies in wanted(sensor, args.dependency.as_deref(), input) {
-                let input = input.resolve(objects, &dependencies, live.is_some())?;
+                let input = input.resolve(objects, sensor, &dependencies, live.is_some())?;
                 match walk(sensor, &dependencies, &input, now) {
                     Ok(mut walk) => {
                         walk.live = live.cloned();

@@ -9,7 +9,7 @@ use super::super::exit::Failure;
 use super::{ExplainArgs, events, is_kind};
 use crate::embedded::services::eventsource;
 use crate::report::explain::walk::Input;
-use crate::report::explain::{Dependency, Request};
+use crate::report::explain::{Dependency, Request, Sensor};
 
 /// Most bytes of a manifest, a body or an event that are read.
 pub(super) const MAX_INPUT: u64 = 64 << 20;
@@ -56,19 +56,20 @@ impl Source {
     pub(super) fn resolve(
         &self,
         objects: &[(String, Value)],
+        sensor: &Sensor,
         dependencies: &[&Dependency],
         live: bool,
     ) -> Result<Input, Failure> {
+        let source = dependencies
+            .first()
+            .and_then(|first| event_source(objects, &sensor.namespace, &first.source));
         let request = match self {
-            Self::Event(input) => return Ok(input.clone()),
+            Self::Event(input) => return Ok(typed(input, dependencies, source)),
             Self::Request(request) => request.clone(),
         };
         let Some(first) = dependencies.first() else {
             return Ok(Input::Request(request, None));
         };
-        let source = objects.iter().find(|(_, object)| {
-            is_kind(object, "EventSource") && object["metadata"]["name"] == first.source.as_str()
-        });
         let Some((file, object)) = source else {
             return Ok(if live {
                 Input::Unheard(format!(
@@ -90,12 +91,44 @@ impl Source {
                 "{name} has no event {}; name one that it has in the dependency's eventName",
                 first.event
             ))),
-            Err(reason) if reason.starts_with("eventlab: ") => {
-                Err(Failure::environment(format!("{name}: {reason}")))
-            }
+            Err(reason) if reason.starts_with("eventlab: ") => Err(Failure::environment(format!(
+                "{name}: {reason}; `--event FILE` explains the data of its events"
+            ))),
             Err(reason) => Err(Failure::usage(format!("{name}: {reason}"))),
         }
     }
+}
+
+/// The EventSource of that name beside a Sensor. An object without a namespace goes wherever the others are applied.
+fn event_source<'o>(
+    objects: &'o [(String, Value)],
+    namespace: &str,
+    name: &str,
+) -> Option<&'o (String, Value)> {
+    let named = || {
+        objects.iter().filter(|(_, object)| {
+            is_kind(object, "EventSource") && object["metadata"]["name"] == name
+        })
+    };
+    let of = |object: &Value| {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        namespace.to_owned()
+    };
+    let here = named().find(|(_, object)| of(object) == namespace);
+    // Of a Sensor without a namespace `default` is said.
+    here.or_else(|| named().find(|(_, object)| of(object).is_empty() || namespace == "default"))
+}
+
+/// Event data, as an event of the type that its EventSource says.
+fn typed(input: &Input, dependencies: &[&Dependency], source: Option<&(String, Value)>) -> Input {
+    let mut input = input.clone();
+    if let (Input::Event(event), Some(first), Some((_, object))) =
+        (&mut input, dependencies.first(), source)
+        && event.r#type.is_empty()
+    {
+        event.r#type = eventsource::event_type(object, &first.event).unwrap_or_default();
+    }
+    input
 }
 
 pub(super) fn is_stdin(file: &Path) -> bool {

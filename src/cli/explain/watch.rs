@@ -39,7 +39,7 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
         if output::is_gone() {
             return explained;
         }
-        match explained {
+        match &explained {
             Ok(Exit::Proven) => note!("-- {}: passes", clock()),
             Ok(Exit::NotProven) => note!("-- {}: rejected", clock()),
             Ok(_) => note!("-- {}: not all of it can be judged here", clock()),
@@ -47,6 +47,10 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
         }
         while self::stamp(&files) == stamp {
             std::thread::sleep(LOOK);
+            if output::is_gone() {
+                // What failed has been told.
+                return explained.or_else(|failure| Ok(failure.exit));
+            }
         }
     }
 }

@@ -125,7 +125,7 @@ fn one(check: &mut Check<'_>, dependency: &Site<'_>, optional: &Optional) {
         }
     }
     if let Some(lua) = filters.get("script") {
-        script::check(check, &lua);
+        script::check(check, &lua, all_groups);
     }
     context_patterns(check, &filters);
     for ignored in ["id", "specversion", "time"] {

@@ -1,6 +1,6 @@
 //! Expression filters: fields that are not given, fields that are given for nothing, dates.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::super::site::Site;
 use super::{Check, paths, short};
@@ -62,6 +62,9 @@ fn always_wrong(check: &mut Check<'_>, site: &Site<'_>, text: &str, expression: 
         ExprValue::Text("1".to_owned()),
         ExprValue::Bool(true),
         ExprValue::Bool(false),
+        ExprValue::List(vec![ExprValue::Number(1.0)]),
+        ExprValue::Map(BTreeMap::new()),
+        ExprValue::Nil,
     ];
     let Ok(count) = u32::try_from(names.len()) else {
         return;

@@ -4,6 +4,7 @@ mod account;
 mod compare;
 mod data;
 mod dependencies;
+mod exclusive;
 mod expressions;
 mod groups;
 mod keys;

@@ -158,38 +158,74 @@ fn bare_comma(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
     true
 }
 
+/// Maps of Kubernetes whose keys may have dots and whose values are texts.
+const MAPS: [&str; 4] = ["labels", "annotations", "matchLabels", "nodeSelector"];
+/// What the host in such a key ends with.
+const HOST_ENDS: [&str; 7] = ["io", "com", "org", "net", "dev", "sh", "app"];
+
 /// Label and annotation keys, whose dots are part of the name.
 fn dotted_key(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
-    let after = ["labels.", "annotations."].iter().find_map(|list| {
-        let at = path.find(list)?;
-        let starts_name = at == 0 || path[..at].ends_with('.');
-        starts_name.then(|| at + list.len())
-    });
-    let Some((kept, key)) = after.and_then(|at| path.split_at_checked(at)) else {
+    let Some((kept, key)) = host_key(path) else {
         return false;
     };
-    if !key.contains('/') || !key.contains('.') || key.contains(['\\', '#', '|', '*', '@', '?']) {
+    let meant = kept.map(|kept| format!("{kept}{}", key.replace('.', "\\.")));
+    if meant.as_ref().is_some_and(|meant| !differs(path, meant)) {
         return false;
     }
-    let (host, name) = key.split_once('/').unwrap_or((key, ""));
-    let meant = format!("{kept}{}/{name}", host.replace('.', "\\."));
-    if !differs(path, &meant) {
-        return false;
-    }
-    let fix = check.text_fix(site, &meant, "escape the dots of the key", true);
+    let fix = meant
+        .as_ref()
+        .and_then(|meant| check.text_fix(site, meant, "escape the dots of the key", true));
+    let what = match kept {
+        Some(_) => format!("so the key `{key}` is not found"),
+        None => format!("also those of the key that ends in `{key}`"),
+    };
     let finding = check.report(
         "unescaped-key",
         site,
-        format!(
-            "every dot in `{}` starts a new name, so the key `{key}` is not found",
-            short(path)
-        ),
+        format!("every dot in `{}` starts a new name, {what}", short(path)),
     );
+    let meant = meant.unwrap_or_else(|| "app\\.kubernetes\\.io/name".to_owned());
     finding.meant = Some(format!(
-        "`{meant}` (in single quotes, or `\\\\.` in double quotes)"
+        "{}`{meant}` (in single quotes, or `\\\\.` in double quotes)",
+        match kept {
+            Some(_) => "",
+            None => "an escape before each dot of the key, as in ",
+        }
     ));
     finding.fix = fix;
     true
+}
+
+/// Whether a path goes on with an element of a list.
+fn is_element(path: &str) -> bool {
+    let first = path.split('.').next().unwrap_or_default();
+    first.bytes().all(|c| c.is_ascii_digit())
+}
+
+/// A key with a host in a path, and what stands before it where that is known.
+fn host_key(path: &str) -> Option<(Option<&str>, &str)> {
+    if path.contains(['\\', '#', '|', '*', '@', '?']) {
+        return None;
+    }
+    let mut at = 0;
+    let mut in_map = None;
+    for name in path.split('.') {
+        let start = at;
+        at += name.len() + 1;
+        if in_map.is_none() && MAPS.contains(&name) {
+            in_map = path.split_at_checked(at);
+        }
+        let Some((end, _)) = name.split_once('/') else {
+            continue;
+        };
+        return match in_map {
+            Some((kept, key)) if key.contains('.') && !is_element(key) => Some((Some(kept), key)),
+            Some(_) => None,
+            None if start > 0 && HOST_ENDS.contains(&end) => Some((None, &path[start..])),
+            None => continue,
+        };
+    }
+    None
 }
 
 /// The first name of a path that starts with a plain one.

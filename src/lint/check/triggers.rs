@@ -3,6 +3,7 @@
 use super::super::finding::{Edit, Fix};
 use super::super::site::Site;
 use super::super::tree::Mark;
+use super::exclusive::exclude_each_other;
 use super::parameters::{self, Owner};
 use super::{Check, object, short};
 use crate::sensor::conditions::Conditions;
@@ -261,7 +262,7 @@ fn shared_event(
         };
         let Some(other) = wanted[place + 1..]
             .iter()
-            .find(|other| address(other) == address(one))
+            .find(|other| address(other) == address(one) && !exclude_each_other(one, other))
         else {
             continue;
         };

@@ -41,9 +41,59 @@ fn scripts_that_pass_nothing_are_found_whatever_functions_return() {
         ("local function ok() return true end ok()", true),
         ("local function ok() return true end return ok()", false),
         ("if event.body.x then return false end return true", false),
+        ("return tostring(true)", true),
+        ("return tostring(event.body.ok) == 'true'", false),
+        ("return event.body.kind == 'a' and 'yes'", true),
+        ("return event.body.kind == 'a', 'kind'", true),
+        ("return True", true),
     ] {
         let found = filters(&format!("script: |\n  {script}"));
         assert_eq!(found.contains(&"script-never-true"), never, "{script}");
+    }
+}
+
+#[test]
+fn what_a_script_without_true_does_is_told_as_it_is() {
+    let told = |script: &str, operator: &str| {
+        let text = example(
+            Place::Filters,
+            &format!(
+                "data: [{{path: body.a, type: string, value: [\"^a$\"]}}]\nscript: |\n  {script}"
+            ),
+        );
+        let text = text.replacen(
+            "filters:",
+            &format!("filtersLogicalOperator: {operator}\n      filters:"),
+            1,
+        );
+        let findings = report(&text).findings;
+        let mut told = findings
+            .iter()
+            .filter(|finding| finding.rule == "script-never-true");
+        told.next()
+            .map(|finding| finding.what.clone())
+            .unwrap_or_default()
+    };
+    for (script, operator, what) in [
+        ("return 'x'", "and", "only a text, so no event passes"),
+        (
+            "return 'x'",
+            "or",
+            "only a text, so it lets no event through",
+        ),
+        (
+            "if event.x then return 1 end",
+            "and",
+            "only a number or nothing, so no event passes",
+        ),
+        (
+            "return Event.body.x",
+            "or",
+            "always ends in an error, so no event passes",
+        ),
+    ] {
+        let told = told(script, operator);
+        assert!(told.ends_with(what), "{script}, {operator}: {told}");
     }
 }
 
@@ -58,6 +108,13 @@ fn expressions_that_fit_no_event_are_found() {
         ("!x", false),
         ("x - 'a' > 1", true),
         ("x == 'a & b'", false),
+        // Lists and objects are values, too.
+        ("'a' in x", false),
+        ("x in y", false),
+        ("!('a' in x) && y == 'b'", false),
+        ("x == y", false),
+        ("x ?? 'none' == 'a'", false),
+        ("'a' in 'abc'", true),
     ] {
         let fields = "fields: [{name: x, path: body.x}, {name: y, path: body.y}]";
         let quoted = serde_json::to_string(expr).unwrap();
@@ -165,5 +222,144 @@ fn a_rate_is_at_least_one() {
             wrong,
             "{limit}"
         );
+    }
+}
+
+#[test]
+fn keys_with_a_host_are_escaped_as_a_whole() {
+    for (path, mended) in [
+        (
+            "body.metadata.labels.app.kubernetes.io/name",
+            r"body.metadata.labels.app\.kubernetes\.io/name",
+        ),
+        (
+            "body.annotations.shop.example/build.number",
+            r"body.annotations.shop\.example/build\.number",
+        ),
+        (
+            "body.spec.nodeSelector.kubernetes.io/os",
+            r"body.spec.nodeSelector.kubernetes\.io/os",
+        ),
+        (
+            "body.selector.matchLabels.a.b/c",
+            r"body.selector.matchLabels.a\.b/c",
+        ),
+        // Where the key begins is not known.
+        (
+            "body.meta.app.kubernetes.io/name",
+            "body.meta.app.kubernetes.io/name",
+        ),
+        // Not a key with dots.
+        (
+            r"body.labels.app\.kubernetes\.io/name",
+            r"body.labels.app\.kubernetes\.io/name",
+        ),
+        ("body.labels.team/name", "body.labels.team/name"),
+        ("body.labels.0.team/name", "body.labels.0.team/name"),
+        ("body.paths.src/main", "body.paths.src/main"),
+        ("body.labels.app", "body.labels.app"),
+    ] {
+        let condition = format!("data: [{{path: '{path}', type: string, value: ['^a$']}}]");
+        let text = example(Place::Filters, &condition);
+        let is_found = found(&text).contains(&"unescaped-key");
+        assert_eq!(
+            is_found,
+            path != mended || path.contains("meta.app"),
+            "{path}"
+        );
+        let mended = text.replace(path, mended);
+        assert_eq!(super::fixed(&text, false), mended, "{path}");
+    }
+}
+
+/// Of two dependencies on one event whose filters exclude each other nothing is to be said.
+#[test]
+fn dependencies_on_one_event_may_exclude_each_other() {
+    let condition =
+        |kind: &str, value: &str| format!("{{path: body.k, type: {kind}, value: ['{value}']}}");
+    let of = |first: &str, second: &str| {
+        let dependency = |name: &str, more: &str| {
+            format!("  - {{name: {name}, eventSourceName: web, eventName: orders, {more}}}\n")
+        };
+        let lines = format!(
+            "dependencies:\n{}{}triggers:\n  - template: {{name: t, conditions: a && b, log: {{}}}}\n",
+            dependency("a", first),
+            dependency("b", second)
+        );
+        found(&example(Place::Spec, &lines)).contains(&"two-dependencies-on-one-event")
+    };
+    let data = |condition: &str| format!("filters: {{data: [{condition}]}}");
+    for (kind, first, second, both) in [
+        ("string", "^order$", "^refund$", false),
+        ("string", r"^order\.created$", "^refund", false),
+        ("string", "^refund", r"^order\.created$", false),
+        ("string", "^order$", "^ord", true),
+        ("string", "^order.created$", "^order-created$", true),
+        ("string", "order", "^refund$", true),
+        ("string", "^order$", "^order$", true),
+        ("bool", "true", "false", false),
+        ("bool", "true", "1", true),
+        ("bool", "maybe", "false", true),
+        ("number", "1", "2", false),
+        ("number", "1", "1.0", true),
+    ] {
+        let (one, other) = (
+            data(&condition(kind, first)),
+            data(&condition(kind, second)),
+        );
+        assert_eq!(of(&one, &other), both, "{kind} {first} {second}");
+    }
+    let (order, refund) = (
+        condition("string", "^order$"),
+        condition("string", "^refund$"),
+    );
+    for (one, other, both) in [
+        (
+            data(&format!(
+                "{order}, {{path: body.x, type: bool, value: ['true']}}"
+            )),
+            data(&refund),
+            false,
+        ),
+        (
+            format!(
+                "filters: {{dataLogicalOperator: or, data: [{order}, {{path: body.x, type: bool, value: ['true']}}]}}"
+            ),
+            data(&refund),
+            true,
+        ),
+        (
+            format!("filtersLogicalOperator: or, {}", data(&order)),
+            data(&refund),
+            true,
+        ),
+        (
+            format!("transform: {{jq: '.'}}, {}", data(&order)),
+            data(&refund),
+            true,
+        ),
+        (
+            data(&order.replace("body.k", "body.l")),
+            data(&refund),
+            true,
+        ),
+        (
+            data(&order.replace("type:", "comparator: '!=', type:")),
+            data(&refund),
+            true,
+        ),
+        (
+            data(&order),
+            data(&order.replace("type:", "comparator: '!=', type:")),
+            false,
+        ),
+        (
+            data(&order.replace("type:", "template: '{{ .Input }}', type:")),
+            data(&refund),
+            true,
+        ),
+        (data(&order), "description: x".to_owned(), true),
+    ] {
+        assert_eq!(of(&one, &other), both, "{one} / {other}");
     }
 }

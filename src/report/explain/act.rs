@@ -27,6 +27,7 @@ impl Walk {
             namespace: &sensor.namespace,
             now,
         };
+        let culprit = sensor.triggers.iter().find(|value| divides_by_zero(value));
         for value in &sensor.triggers {
             let conditions = text_at(value, "/template/conditions");
             let step = match Conditions::parse(&conditions, &sensor.names) {
@@ -36,7 +37,10 @@ impl Walk {
                     if !listening.iter().any(wants) {
                         continue;
                     }
-                    self.trigger(value, &conditions, passed, origin)
+                    match culprit {
+                        Some(culprit) => self.crashed(value, culprit),
+                        None => self.trigger(value, &conditions, passed, origin),
+                    }
                 }
             };
             self.triggers.push(step);
@@ -59,6 +63,22 @@ impl Walk {
         ));
         self.change.push("name the Sensor's dependencies in `conditions`, joined with && and ||; until then the trigger is never subscribed".to_owned());
         (step.act, step.error) = (Act::Fails, Some(text));
+        step
+    }
+
+    /// A trigger of a Sensor whose pod ends before it subscribes to anything.
+    fn crashed(&mut self, value: &Value, culprit: &Value) -> TriggerStep {
+        let mut step = blank(text_at(value, "/template/name"));
+        let culprit = text_at(culprit, "/template/name");
+        let change = format!(
+            "set `requestsPerUnit` of trigger {culprit} to 1 or more, or leave its `rateLimit` out; until then no trigger of the Sensor is subscribed"
+        );
+        if !self.change.contains(&change) {
+            self.change.push(change);
+        }
+        let error =
+            "the Sensor's pod ends when it starts: panic: runtime error: integer divide by zero";
+        (step.act, step.error) = (Act::Fails, Some(error.to_owned()));
         step
     }
 
@@ -267,6 +287,15 @@ fn not_shown(step: &mut TriggerStep, why: String) {
     if step.act != Act::Fails {
         (step.act, step.error) = (Act::NotShown, Some(why));
     }
+}
+
+/// A rate limit without requests, by which upstream divides.
+fn divides_by_zero(trigger: &Value) -> bool {
+    let limit = trigger.get("rateLimit").filter(|limit| !limit.is_null());
+    limit.is_some_and(|limit| {
+        let requests = limit.get("requestsPerUnit").and_then(Value::as_i64);
+        requests.unwrap_or_default() == 0
+    })
 }
 
 fn blank(name: String) -> TriggerStep {

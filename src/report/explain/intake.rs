@@ -57,8 +57,17 @@ pub(super) enum Taken {
     Unknown(IntakeStep, String),
 }
 
-/// Takes a request in, in the EventSource's order of checks. The bearer check is left out: no token is known here.
+/// Takes a request in, in the EventSource's order of checks. Of a bearer token it is known here only whether there is one.
 pub(super) fn take(request: &Request, intake: &Intake) -> Taken {
+    if let Some((secret, key)) = &intake.auth
+        && !has_bearer(request)
+    {
+        let lines = vec![LogLine::new("error", LOGGER, "invalid auth header", &[])];
+        let hint = format!(
+            "send `Authorization: Bearer …` with the token of Secret {secret}, key {key}: the EventSource's `authSecret` asks for it"
+        );
+        return refused(401, "Invalid Authorization Header", lines, hint);
+    }
     if intake.method != "POST" {
         let text = "http method does not match";
         let hint = format!(
@@ -83,6 +92,12 @@ pub(super) fn take(request: &Request, intake: &Intake) -> Taken {
             refused(400, &error, vec![line], not_json(request))
         }
     }
+}
+
+/// Whether the request has a bearer token, whatever it is.
+fn has_bearer(request: &Request) -> bool {
+    let shown = request.headers.get(header::AUTHORIZATION);
+    shown.is_some_and(|value| value.as_bytes().trim_ascii().starts_with(b"Bearer "))
 }
 
 /// The EventSource's own filter has the last word; the client hears nothing of it.

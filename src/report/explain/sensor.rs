@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{WalkError, text_at};
 use crate::embedded::api::create_refusal;
+use crate::embedded::services::eventsource::bus_of;
 
 /// A Sensor that the controller takes.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct Sensor {
     pub name: String,
     /// `metadata.namespace`, `default` where there is none.
     pub namespace: String,
+    /// The EventBus that it reads.
+    pub bus: String,
     /// The dependencies in listed order; of several with one name the last, as the others count nowhere.
     pub dependencies: Vec<Dependency>,
     /// Every name in listed order, which is what empty conditions are made of.
@@ -92,6 +95,7 @@ impl Sensor {
             } else {
                 namespace
             },
+            bus: bus_of(object),
             names: dependencies.iter().map(|one| one.name.clone()).collect(),
             dependencies: last_of_each_name(dependencies),
             triggers: items("/spec/triggers"),

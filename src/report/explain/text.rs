@@ -97,6 +97,7 @@ fn verdict(walk: &Walk) -> String {
         (false, stop) => {
             let place = match stop {
                 Some(Stop::Intake) => "intake",
+                Some(Stop::Bus) if walk.data.is_some() => "the bus: the Sensor reads another one",
                 Some(Stop::Bus) => "the bus, by the EventSource's filter",
                 Some(Stop::Transform) => "the transform",
                 Some(Stop::Conditions) => "the triggers' conditions",

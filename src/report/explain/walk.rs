@@ -102,6 +102,19 @@ pub fn walk(
     let Some(event) = walk.take_in(input, first, now) else {
         return Ok(walk);
     };
+    if let Input::Request(_, Some(how)) = input
+        && how.bus != sensor.bus
+    {
+        walk.stopped_at = Some(Stop::Bus);
+        walk.change.push(format!(
+            "give EventSource and Sensor the same `eventBusName`: the event goes to the EventBus {}, and the Sensor reads {}",
+            how.bus, sensor.bus
+        ));
+        return Ok(walk);
+    }
+    if takes_type_for_granted(input, dependencies) {
+        walk.notes.push("the event says no type, and that of a webhook is taken; give a whole CloudEvent, or its EventSource beside the Sensor".to_owned());
+    }
     let mut passed = Events::new();
     for (dependency, judge) in dependencies.iter().zip(&filters) {
         if let Some(event) = walk.judge(dependency, judge, &event)? {
@@ -118,6 +131,13 @@ pub fn walk(
     }
     walk.act(sensor, dependencies, &passed, now);
     Ok(walk)
+}
+
+/// Whether a filter looks at the type of an event that says none.
+fn takes_type_for_granted(input: &Input, dependencies: &[&Dependency]) -> bool {
+    let says_none = matches!(input, Input::Event(event) if event.r#type.is_empty());
+    let looks = |one: &&Dependency| !text_at(&one.value, "/filters/context/type").is_empty();
+    says_none && dependencies.iter().any(looks)
 }
 
 /// What a dependency does with an event.
@@ -157,6 +177,12 @@ impl Walk {
                 let (mut step, data) = self.answer(taken);
                 step.assumed = how.is_none();
                 self.intake = Some(step);
+                let auth = how.as_ref().and_then(|how| how.auth.as_ref());
+                if let (Some((secret, key)), Some(_)) = (auth, &data) {
+                    self.notes.push(format!(
+                        "the bearer token is not compared here: the EventSource answers 401 unless it is that of Secret {secret}, key {key}"
+                    ));
+                }
                 Event {
                     data: Some(data?),
                     ..Event::default()

@@ -1,14 +1,17 @@
 //! Script filters: Lua 5.1 over the event's data, as Argo Events runs them on gopher-lua.
 //!
-//! Called from above: [`Script::compile`] and [`Script::evaluate`]. The script sees the data as global `event`; the event
-//! passes if the last value that the script returns is the boolean `true`. Every event starts afresh, and no script
-//! runs, allocates or recurses without bound.
+//! Called from above: [`Script::compile`], [`Script::evaluate`] and [`never_true`]. The script sees the data as global
+//! `event`; the event passes if the last value that the script returns is the boolean `true`. Every event starts
+//! afresh, and no script runs, allocates or recurses without bound.
 
 mod blocks;
 mod event;
 mod guard;
 mod jumps;
+mod known;
 mod operands;
+mod returns;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -21,6 +24,8 @@ use mlua::Function;
 use crate::sensor::go_json;
 use crate::sensor::lua::{Machine, message_of};
 use crate::sensor::transform::to_json;
+
+pub use returns::never_true;
 
 /// Longest script, in bytes.
 const MAX_SOURCE: usize = 256 << 10;

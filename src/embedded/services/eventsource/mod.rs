@@ -44,6 +44,10 @@ pub struct Intake {
     pub max_payload: u64,
     /// What is added to every event.
     pub metadata: BTreeMap<String, String>,
+    /// Name and key of the Secret with the bearer token that it asks for.
+    pub auth: Option<(String, String)>,
+    /// The EventBus that it publishes to.
+    pub bus: String,
     filter: Option<Expression>,
 }
 
@@ -54,10 +58,15 @@ impl Default for Intake {
             method: "POST".to_owned(),
             max_payload: config::DEFAULT_PAYLOAD,
             metadata: BTreeMap::new(),
+            auth: None,
+            bus: DEFAULT_BUS.to_owned(),
             filter: None,
         }
     }
 }
+
+/// The EventBus of what names none.
+const DEFAULT_BUS: &str = "default";
 
 /// What an EventSource's filter does with an event, and the line that upstream logs of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,8 +125,36 @@ pub fn intake(object: &serde_json::Value, event: &str) -> Result<Option<Intake>,
         method: webhook.method,
         max_payload: webhook.max_payload,
         metadata: webhook.metadata,
+        auth: webhook.auth,
+        bus: bus_of(object),
         filter: webhook.filter,
     }))
+}
+
+/// The EventBus that an EventSource or a Sensor names.
+#[must_use]
+pub fn bus_of(object: &serde_json::Value) -> String {
+    let name = object
+        .pointer("/spec/eventBusName")
+        .and_then(|name| name.as_str());
+    name.filter(|name| !name.is_empty())
+        .unwrap_or(DEFAULT_BUS)
+        .to_owned()
+}
+
+/// What upstream calls the type of an event of an EventSource object: the `type` of its CloudEvents.
+#[must_use]
+pub fn event_type(object: &serde_json::Value, event: &str) -> Option<String> {
+    let spec = object.get("spec")?.as_object()?;
+    let (kind, _) = spec
+        .iter()
+        .filter(|(kind, _)| crate::kinds::EVENT_TYPES.contains(&kind.as_str()))
+        .find(|(_, events)| events.get(event).is_some())?;
+    // Two are not called as they are written.
+    Some(match kind.as_str() {
+        "pubSub" | "storageGrid" => kind.to_ascii_lowercase(),
+        _ => kind.clone(),
+    })
 }
 
 /// Why a filter expression cannot be evaluated here; `None` when it can be.

@@ -8,9 +8,6 @@ use jaq_core::path::{Opt, Part, Path};
 use super::super::TransformError;
 use super::{failed, meter, unsupported};
 
-/// Largest number of a program's text that texts may be multiplied with, all together.
-const MAX_FACTOR: f64 = 1000.0;
-
 /// How many outputs a term has, if it has no error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outputs {
@@ -120,7 +117,6 @@ const FORMATS: [&str; 6] = ["@text", "@json", "@html", "@uri", "@base64", "@base
 /// Looks through a program.
 pub(super) fn check(term: &Term<&str>) -> Result<(), TransformError> {
     let mut look = Look {
-        factor: 1.0,
         functions: Vec::new(),
     };
     look.term(term).map(drop)
@@ -135,8 +131,6 @@ struct Function<'s> {
 
 /// Each method says how many outputs a term has.
 struct Look<'s> {
-    /// What texts have been multiplied with.
-    factor: f64,
     /// The functions in scope, innermost last.
     functions: Vec<Function<'s>>,
 }
@@ -203,8 +197,10 @@ impl<'s> Look<'s> {
         right: &Term<&'s str>,
     ) -> Counted {
         match operator {
-            BinaryOp::Math(Math::Mul) | BinaryOp::UpdateMath(Math::Mul) => {
-                self.factor(left, right)?;
+            BinaryOp::UpdateMath(Math::Mul) if !matches!(right, Term::Num(_)) => {
+                return Err(unsupported(
+                    "`*=` in a jq program is supported with a number; write `.a = (.a * .b)` for `.a *= .b`",
+                ));
             }
             // gojq cuts fractions off before and jaq does not.
             BinaryOp::UpdateMath(Math::Rem) => {
@@ -221,22 +217,6 @@ impl<'s> Look<'s> {
             BinaryOp::Alt if left <= Maybe => right,
             _ => left.max(right),
         })
-    }
-
-    /// A text may be multiplied, with numbers of the program only.
-    fn factor(&mut self, left: &Term<&str>, right: &Term<&str>) -> Result<(), TransformError> {
-        let number = |term: &Term<&str>| match term {
-            Term::Num(text) => text.parse::<f64>().ok(),
-            _ => None,
-        };
-        let factor = number(left).or_else(|| number(right));
-        self.factor *= factor.unwrap_or(f64::INFINITY).abs().max(1.0);
-        if self.factor > MAX_FACTOR {
-            return Err(unsupported(
-                "in a jq program `*` is supported with a small number of the program on one side",
-            ));
-        }
-        Ok(())
     }
 
     fn branches(

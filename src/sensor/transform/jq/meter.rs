@@ -32,6 +32,8 @@ const BYTES: usize = 32;
 const DEPTH: usize = 1000;
 /// Longest text that may be put between others, or be multiplied, in bytes.
 const SHORT: usize = 32 << 10;
+/// Largest number of the program that a text may be multiplied with.
+const MAX_FACTOR: f64 = 1000.0;
 
 /// Takes a step; any name with a `!` is out of a program's reach.
 const TICK: &str = "!tick";
@@ -39,6 +41,10 @@ const TICK: &str = "!tick";
 const SIZE: &str = "!size";
 /// Lets short texts pass.
 const BRIEF: &str = "!brief";
+/// Lets pass what jaq multiplies as gojq does, and in bounded time.
+const FACTOR: &str = "!factor";
+/// Lets products pass that floating point holds exactly, as they are the same then whatever they are made of.
+const PRODUCT: &str = "!product";
 /// Lets texts with few brackets pass.
 const FLAT: &str = "!flat";
 /// Lets everything pass that gojq takes a number as an index of.
@@ -156,6 +162,28 @@ fn brief(value: &Val) {
     }
 }
 
+fn factor(value: &Val) {
+    match value {
+        Val::TStr(_) | Val::BStr(_) => {
+            stop("it multiplies a text; only a small number that stands in the program may do that")
+        }
+        Val::Obj(_) => stop("it multiplies objects; name the members, or add objects with `+`"),
+        value => product(value),
+    }
+}
+
+fn product(value: &Val) {
+    const EXACT: u64 = 1 << 53;
+    let is_exact = match value {
+        Val::Num(Num::Int(whole)) => (whole.unsigned_abs() as u64) < EXACT,
+        Val::Num(Num::BigInt(_)) => false,
+        _ => true,
+    };
+    if !is_exact {
+        stop("it multiplies whole numbers of more than 53 bits");
+    }
+}
+
 fn flat(value: &Val) {
     if let Val::TStr(text) | Val::BStr(text) = value {
         let brackets = text.iter().filter(|byte| matches!(byte, b'[' | b'{'));
@@ -228,7 +256,7 @@ fn truncated(index: Val) -> Val {
 }
 
 /// The functions of the meter: each but the last gives back what it gets, in paths and updates, too.
-pub(super) fn funs() -> [Fun<Data>; 11] {
+pub(super) fn funs() -> [Fun<Data>; 13] {
     macro_rules! passing {
         ($name:expr, $look:expr) => {
             checking!($name, |value| {
@@ -299,6 +327,8 @@ pub(super) fn funs() -> [Fun<Data>; 11] {
         passing!(TICK, tick),
         passing!(SIZE, size),
         passing!(BRIEF, brief),
+        passing!(FACTOR, factor),
+        passing!(PRODUCT, product),
         passing!(FLAT, flat),
         passing!(PART, part),
         checking!(DIVISOR, |value| Some(divisor(value))),
@@ -427,12 +457,23 @@ fn operation<'s>(
     operator: BinaryOp<&'s str>,
     right: Term<&'s str>,
 ) -> Term<&'s str> {
-    let short = |term: Term<&'s str>| match term {
-        Term::Num(_) => term,
-        term => pipe(term, call(BRIEF)),
-    };
+    let multiplies = matches!(
+        operator,
+        BinaryOp::Math(Math::Mul) | BinaryOp::UpdateMath(Math::Mul)
+    );
     let (left, right) = match operator {
-        BinaryOp::Math(Math::Mul) => (short(left), short(right)),
+        _ if multiplies => {
+            let check = if is_small(&left) || is_small(&right) {
+                BRIEF
+            } else {
+                FACTOR
+            };
+            let checked = |term| match term {
+                Term::Num(_) => term,
+                term => pipe(term, call(check)),
+            };
+            (checked(left), checked(right))
+        }
         BinaryOp::Math(Math::Div) | BinaryOp::UpdateMath(Math::Div) => {
             (left, pipe(right, call(DIVISOR)))
         }
@@ -452,12 +493,21 @@ fn operation<'s>(
         }
         other => (other, right),
     };
-    let term = Term::BinOp(Box::new(left), operator, Box::new(right));
+    let is_product = matches!(operator, BinaryOp::Math(Math::Mul));
+    let mut term = Term::BinOp(Box::new(left), operator, Box::new(right));
+    if is_product {
+        term = pipe(term, call(PRODUCT));
+    }
     if makes {
         pipe(sized(term), call(MADE))
     } else {
         term
     }
+}
+
+/// A number of the program that a text may be multiplied with.
+fn is_small(term: &Term<&str>) -> bool {
+    matches!(term, Term::Num(text) if text.parse::<f64>().is_ok_and(|number| number <= MAX_FACTOR))
 }
 
 fn called<'s>(
