@@ -125,6 +125,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The end of the value that starts with the byte `first` at `at`.
+    #[inline]
     fn value_end(&mut self, at: usize, first: u8) -> Option<usize> {
         match first {
             b'"' => string_end(&mut self.blocks, at + 1),
@@ -172,8 +173,12 @@ fn container_end(around: &mut Blocks<'_>, mut at: usize, mut first: u8) -> Optio
             };
             let rows = open.in_object_of_array();
             match skip_members::<true>(&mut blocks, rows, |_, _| false, key) {
+                Stop::Open(next, byte) => {
+                    (at, first) = (next, byte);
+                    continue 'value;
+                }
                 Stop::Value(end) => then = after_value(&blocks, &mut open, end)?,
-                Stop::Key(key) => {
+                Stop::Key(key) | Stop::Wanted(key, ..) => {
                     let key = Key::read(&mut blocks, key)?;
                     (at, first) = (key.value, key.first);
                     continue 'value;
@@ -199,6 +204,12 @@ impl Key {
     fn read(blocks: &mut Blocks<'_>, start: usize) -> Option<Self> {
         let text = blocks.text();
         let (end, eight) = blocks.plain_end(start);
+        Self::before(text, end, eight)
+    }
+
+    /// The same of a key whose plain text ends before those eight bytes.
+    #[inline(always)]
+    fn before(text: &[u8], end: usize, eight: u64) -> Option<Self> {
         let first = (eight >> 16) as u8;
         if begins(eight, *b"\":") && first > b' ' {
             return Some(Self {

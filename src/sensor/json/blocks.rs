@@ -25,21 +25,22 @@ pub(super) struct Padded<'t> {
 }
 
 impl<'t> Padded<'t> {
+    #[inline]
     pub(super) fn new(text: &'t [u8]) -> Self {
         let tail_start = match text.len().checked_sub(AT_HAND) {
             Some(last) => block_start(last) + BLOCK,
             None => 0,
         };
-        let mut tail = [0; BLOCK + AT_HAND];
+        let mut padded = Self {
+            text,
+            tail: [0; BLOCK + AT_HAND],
+            tail_start,
+        };
         let end = text.get(tail_start..).unwrap_or_default();
-        if let Some(copy) = tail.get_mut(..end.len()) {
+        if let Some(copy) = padded.tail.get_mut(..end.len()) {
             copy.copy_from_slice(end);
         }
-        Self {
-            text,
-            tail,
-            tail_start,
-        }
+        padded
     }
 
     /// The bytes at hand with the block that starts there.

@@ -5,8 +5,13 @@ use super::blocks::Blocks;
 
 /// Where members of other kinds begin.
 pub(super) enum Stop {
-    /// With the key whose text starts there, which is wanted or has another value.
+    /// With the key whose text starts there, and which has another value.
     Key(usize),
+    /// With a key that may be wanted: where its text starts and where it has its first byte that is not plain, and the
+    /// eight bytes from there on.
+    Wanted(usize, usize, u64),
+    /// With a container of a key that is not wanted: where it starts, and with which byte.
+    Open(usize, u8),
     /// Behind a value that ends there, and after which none of them follows.
     Value(usize),
 }
@@ -25,8 +30,9 @@ pub(super) fn skip_members<const INLINE: bool>(
     loop {
         let first = blocks.text().get(start).copied().unwrap_or_default();
         let eight = blocks.plain_end_in::<INLINE>(&mut place);
-        if wanted(first, blocks.index_of(place) - start) {
-            return Stop::Key(start);
+        let end = blocks.index_of(place);
+        if wanted(first, end - start) {
+            return Stop::Wanted(start, end, eight);
         }
         if begins(eight, *b"\":\"") {
             place += 3;
@@ -39,10 +45,14 @@ pub(super) fn skip_members<const INLINE: bool>(
                 distance => place += 1 + distance,
             }
         } else {
-            let length = short_scalar(eight >> 16);
-            if !begins(eight, *b"\":") || length == 0 {
+            if !begins(eight, *b"\":") {
                 return Stop::Key(start);
             }
+            let length = match short_value(eight >> 16) {
+                0 => return Stop::Key(start),
+                OPENS => return Stop::Open(blocks.index_of(place) + 2, (eight >> 16) as u8),
+                length => length,
+            };
             place += 2 + length;
             let eight = blocks.eight_in(place);
             match to_next_key(rows, eight) {
@@ -70,22 +80,35 @@ fn to_next_key(rows: bool, eight: u64) -> usize {
     }
 }
 
+/// The length of a container that is not empty, as [`short_value`] tells it.
+const OPENS: usize = usize::MAX;
+
 /// How many of six bytes are a whole number, a word or an empty container; what comes next may be more of it. 0 for
 /// anything else.
 #[inline(always)]
-fn short_scalar(six: u64) -> usize {
-    let digits = digits(six);
-    if digits > 0 {
-        let leading_zero = six as u8 == b'0' && digits > 1;
-        return if leading_zero { 0 } else { digits };
+fn short_value(six: u64) -> usize {
+    let first = six as u8;
+    match first {
+        b'0'..=b'9' => {
+            let digits = digits(six);
+            if first == b'0' && digits > 1 {
+                0
+            } else {
+                digits
+            }
+        }
+        b'{' | b'[' => {
+            if begins(six, *b"{}") || begins(six, *b"[]") {
+                2
+            } else {
+                OPENS
+            }
+        }
+        b't' if begins(six, *b"true") => 4,
+        b'n' if begins(six, *b"null") => 4,
+        b'f' if begins(six, *b"false") => 5,
+        _ => 0,
     }
-    if begins(six, *b"true") || begins(six, *b"null") {
-        return 4;
-    }
-    if begins(six, *b"[]") || begins(six, *b"{}") {
-        return 2;
-    }
-    if begins(six, *b"false") { 5 } else { 0 }
 }
 
 /// How many digits six bytes with zeros behind them begin with.

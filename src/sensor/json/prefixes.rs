@@ -191,7 +191,7 @@ struct Tracker<'t, 's> {
 
 impl<'s> Tracker<'_, 's> {
     /// The end of the value of a node, which is noted.
-    #[inline(never)]
+    #[inline(always)]
     fn value(&mut self, node: usize, at: usize, first: u8) -> Option<usize> {
         let set = self.set;
         let node = set.nodes.get(node)?;
@@ -206,6 +206,7 @@ impl<'s> Tracker<'_, 's> {
         Some(end)
     }
 
+    #[inline(never)]
     fn object(&mut self, node: &'s Node, at: usize) -> Option<usize> {
         let (at, byte) = self.reader.next_byte(at + 1)?;
         if byte == b'}' {
@@ -220,8 +221,16 @@ impl<'s> Tracker<'_, 's> {
             let stop = skip_members::<false>(&mut blocks, false, wanted, start);
             self.reader.blocks = blocks;
             let end = match stop {
+                Stop::Open(at, first) => self.reader.value_end(at, first)?,
                 Stop::Value(end) => end,
-                Stop::Key(key) => self.member(node, key, &mut seen)?,
+                Stop::Key(start) => {
+                    let key = Key::read(&mut self.reader.blocks, start)?;
+                    self.member(node, start, &key, &mut seen)?
+                }
+                Stop::Wanted(start, end, eight) => {
+                    let key = Key::before(self.reader.text, end, eight)?;
+                    self.member(node, start, &key, &mut seen)?
+                }
             };
             let (at, byte) = self.reader.next_byte(end)?;
             if byte == b'}' {
@@ -237,9 +246,7 @@ impl<'s> Tracker<'_, 's> {
     }
 
     /// The end of a member, whose value is looked through if the node has a child of its key.
-    #[inline(always)]
-    fn member(&mut self, node: &'s Node, start: usize, seen: &mut u64) -> Option<usize> {
-        let key = Key::read(&mut self.reader.blocks, start)?;
+    fn member(&mut self, node: &'s Node, start: usize, key: &Key, seen: &mut u64) -> Option<usize> {
         let raw = self.reader.text.get(start..key.end)?;
         let first = *self.reader.text.get(start)?;
         let child = if key.escaped || node.may_have(first, raw.len()) {
