@@ -347,6 +347,36 @@ fn patterns_are_found_by_what_they_match() {
 }
 
 #[test]
+fn what_only_this_program_does_not_read_is_no_finding() {
+    let nested = |open: &str, inner: &str, close: &str, levels: usize| {
+        format!("{}{inner}{}", open.repeat(levels), close.repeat(levels))
+    };
+    let template = nested("{{if true}}", "a", "{{end}}", 100);
+    let expression = nested("(", "a", ")", 100) + " > 1";
+    let pattern = format!("^{}$", nested("(?:", "a", ")", 1001));
+    let script = format!("return {} == 1", nested("(", "1", ")", 250));
+    let condition = |key: &str, value: serde_json::Value| {
+        let mut condition =
+            serde_json::json!({"path": "body.a", "type": "string", "value": ["^a$"]});
+        condition[key] = value;
+        format!("data: [{condition}]")
+    };
+    let expr = serde_json::json!({"expr": expression, "fields": [{"name": "a", "path": "body.a"}]});
+    for lines in [
+        condition("template", template.into()),
+        condition("value", vec![pattern].into()),
+        format!("exprs: [{expr}]"),
+        format!("script: {script:?}"),
+    ] {
+        let found = filters(&lines);
+        assert!(
+            !found.iter().any(|rule| rule.starts_with("bad-")),
+            "{found:?}: {lines}"
+        );
+    }
+}
+
+#[test]
 fn values_are_found_by_what_they_let_through() {
     for (kind, comparator, values, wanted) in [
         ("bool", "", vec!["true"], vec!["bool-accepts-text"]),

@@ -35,7 +35,7 @@ pub(super) struct Judged<'d> {
     /// How many values were tried.
     tried: usize,
     /// What the template made of the value.
-    templated: Option<Value<'static>>,
+    templated: Option<Box<Value<'static>>>,
 }
 
 /// Why a condition could not be judged; its text is made when somebody wants it.
@@ -311,7 +311,7 @@ impl list_group::Condition for Condition {
             Ok(None) => self.judge_value(&value),
             Ok(Some(templated)) => {
                 let mut judged = self.judge_value(&templated);
-                judged.templated = Some(templated);
+                judged.templated = Some(Box::new(templated));
                 judged
             }
             Err((reason, trouble)) => Judged::failing(reason, trouble, 0),
@@ -350,7 +350,7 @@ impl list_group::Condition for Condition {
             found: judged
                 .found
                 .as_ref()
-                .map(|value| self.found(value, judged.templated.as_ref())),
+                .map(|value| self.found(value, judged.templated.as_deref())),
             values: values.collect(),
             outcome: judged.outcome,
             reason: judged.reason,

@@ -1,5 +1,7 @@
 //! Expression filters: named values of the event's data, put into expressions.
 
+use std::collections::HashMap;
+
 use super::explain::{ConditionReport, Found, Group, Outcome, Reason, ValueReport};
 use super::expression::{ExprError, ExprValue, Expression, Names};
 use super::json::PrefixSet;
@@ -58,6 +60,8 @@ pub(super) struct Condition {
     /// A mistake in the expression is an error only when an event reaches it.
     expression: Result<Expression, ExprError>,
     fields: Vec<(String, Place)>,
+    /// For each name of the expression the place of its field.
+    places: Vec<Option<usize>>,
 }
 
 impl Condition {
@@ -66,16 +70,28 @@ impl Condition {
             .fields
             .iter()
             .map(|(name, path)| (name.clone(), Place::new(path, prefixes)));
+        let expression = Expression::parse(&spec.expr);
+        // Of two fields with one name the last counts.
+        let known: HashMap<&str, usize> = spec
+            .fields
+            .iter()
+            .enumerate()
+            .map(|(place, (name, _))| (name.as_str(), place))
+            .collect();
+        let names = expression.as_ref().map(Expression::names);
+        let names = names.unwrap_or_default().into_iter();
+        let places = names.map(|name| known.get(name).copied()).collect();
         Self {
             text: spec.expr.clone(),
-            expression: Expression::parse(&spec.expr),
+            places,
+            expression,
             fields: fields.collect(),
         }
     }
 
     fn evaluate(&self, values: Vec<ExprValue>) -> Judged {
         let names = Fields {
-            fields: &self.fields,
+            places: &self.places,
             values: &values,
         };
         let result = match &self.expression {
@@ -95,7 +111,7 @@ impl Condition {
                 };
             }
         };
-        let (outcome, reason) = if value == ExprValue::Bool(true) {
+        let (outcome, reason) = if matches!(value, ExprValue::Bool(true)) {
             (Outcome::Passed, Reason::Match)
         } else {
             (Outcome::Failed, Reason::Mismatch)
@@ -109,18 +125,15 @@ impl Condition {
     }
 }
 
-/// The fields of an expression with their values; of two with one name the last counts.
+/// The values of an expression's names.
 struct Fields<'c> {
-    fields: &'c [(String, Place)],
+    places: &'c [Option<usize>],
     values: &'c [ExprValue],
 }
 
 impl Names for Fields<'_> {
-    fn value(&self, name: &str) -> Option<&ExprValue> {
-        let mut pairs = self.fields.iter().zip(self.values).rev();
-        pairs
-            .find(|((known, _), _)| known == name)
-            .map(|(_, value)| value)
+    fn value(&self, place: usize, _: &str) -> Option<&ExprValue> {
+        self.values.get((*self.places.get(place)?)?)
     }
 }
 
@@ -142,7 +155,10 @@ impl list_group::Condition for Condition {
                 let error = format!("path '{}' does not exist", place.path());
                 return Judged::failing(Reason::MissingPath, error);
             }
-            values.push(ExprValue::from_path(&value));
+            match ExprValue::from_path(&value) {
+                Ok(value) => values.push(value),
+                Err(limit) => return Judged::failing(Reason::TooComplex, limit.to_string()),
+            }
         }
         if values.is_empty() {
             return Judged {

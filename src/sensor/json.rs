@@ -4,17 +4,20 @@
 //! costs a bit a level. Accepts exactly what RFC 8259 calls a JSON text, without looking at UTF-8.
 
 mod blocks;
+mod members;
 mod prefixes;
 mod runs;
 
-use blocks::Blocks;
+use blocks::{Blocks, Padded};
+use members::{Stop, skip_members};
 pub use prefixes::{MAX_PREFIX_DEPTH, PrefixSet, Spans};
 pub(super) use runs::plain_run;
 
 /// Says whether the bytes are one valid JSON text.
 #[must_use]
 pub fn is_valid(text: &[u8]) -> bool {
-    let mut reader = Reader::new(text);
+    let text = Padded::new(text);
+    let mut reader = Reader::new(&text);
     let whole = |reader: &mut Reader<'_>| {
         let (at, first) = reader.next_byte(0)?;
         reader.value_end(at, first)
@@ -28,7 +31,7 @@ pub fn scan(text: &[u8], prefixes: &PrefixSet) -> Option<Spans> {
     if prefixes.is_empty() {
         return is_valid(text).then(Spans::default);
     }
-    prefixes::find(Reader::new(text), prefixes)
+    prefixes::find(Reader::new(&Padded::new(text)), prefixes)
 }
 
 /// Kinds of the containers around a place, one bit each (set: object), above them a bit that marks the end.
@@ -73,6 +76,12 @@ impl Nesting {
         self.word & 1 == 1
     }
 
+    /// The byte that closes the innermost container.
+    #[inline(always)]
+    fn closing(&self) -> u8 {
+        if self.in_object() { b'}' } else { b']' }
+    }
+
     #[inline(always)]
     fn in_object_of_array(&self) -> bool {
         self.word & 3 == 1
@@ -90,166 +99,196 @@ fn restore(outer: &mut Vec<u64>) -> u64 {
     outer.pop().unwrap_or(Nesting::EMPTY)
 }
 
-/// What comes after a member of an object.
-enum Next {
-    /// The next key, whose text starts there.
+/// What comes after a value in a container.
+enum Then {
+    /// Another key, whose text starts there.
     Key(usize),
-    /// The end of the object, which is before that byte.
+    /// Another value of an array: where it starts, and with which byte.
+    Value(usize, u8),
+    /// The end of the outermost container, which is before that byte.
     End(usize),
 }
 
 /// Goes over a text from value to value; every method gives `None` where the text is not valid JSON.
 struct Reader<'t> {
     text: &'t [u8],
-    blocks: Blocks,
+    blocks: Blocks<'t>,
 }
 
 impl<'t> Reader<'t> {
-    fn new(text: &'t [u8]) -> Self {
+    fn new(text: &'t Padded<'t>) -> Self {
+        let blocks = Blocks::at(text, 0);
         Self {
-            text,
-            blocks: Blocks::default(),
+            text: blocks.text(),
+            blocks,
         }
     }
 
     /// The end of the value that starts with the byte `first` at `at`.
+    #[inline]
     fn value_end(&mut self, at: usize, first: u8) -> Option<usize> {
         match first {
-            b'"' => self.string_end(at + 1).map(|(end, _)| end),
-            b'{' | b'[' => self.container_end(at, first),
+            b'"' => string_end(&mut self.blocks, at + 1),
+            b'{' | b'[' => container_end(&mut self.blocks, at, first),
             _ => plain_scalar_end(self.text, at, first),
         }
-    }
-
-    /// The end of a container, whatever is in it.
-    #[inline(never)]
-    fn container_end(&mut self, at: usize, first: u8) -> Option<usize> {
-        // A copy stays in registers, as nobody else can see it.
-        let mut blocks = self.blocks;
-        let end = container_end(self.text, &mut blocks, at, first);
-        self.blocks = blocks;
-        end
     }
 
     #[inline(always)]
     fn next_byte(&self, at: usize) -> Option<(usize, u8)> {
         next_byte(self.text, at)
     }
-
-    /// The index after the closing quote of a string whose text starts at `at`, and whether it has escapes.
-    #[inline(always)]
-    fn string_end(&mut self, at: usize) -> Option<(usize, bool)> {
-        let at = self.blocks.plain_end(self.text, at);
-        string_rest(self.text, at)
-    }
 }
 
 /// The end of a container: a loop over values, with the containers around them as bits.
-#[inline(always)]
-fn container_end(text: &[u8], blocks: &mut Blocks, mut at: usize, mut first: u8) -> Option<usize> {
+#[inline(never)]
+fn container_end(around: &mut Blocks<'_>, mut at: usize, mut first: u8) -> Option<usize> {
+    // A copy stays in registers, as nobody else can see it.
+    let mut blocks = *around;
+    let text = blocks.text();
     let mut open = Nesting::new();
     'value: loop {
-        let key = 'member: {
-            match first {
-                b'"' => {
-                    let end = blocks.plain_end_inline(text, at + 1);
-                    at = string_rest(text, end)?.0;
-                }
-                b'{' => {
-                    open.push(true);
-                    let (next, byte) = next_byte(text, at + 1)?;
-                    if byte == b'"' {
-                        break 'member next + 1;
-                    }
-                    if byte != b'}' {
-                        return None;
-                    }
-                    at = next + 1;
-                    if open.pop() {
-                        return Some(at);
-                    }
-                }
-                b'[' => {
-                    open.push(false);
-                    (at, first) = next_byte(text, at + 1)?;
-                    if first != b']' {
-                        continue 'value;
-                    }
-                    at += 1;
-                    if open.pop() {
-                        return Some(at);
-                    }
-                }
-                _ => at = plain_scalar_end(text, at, first)?,
+        let mut then = match first {
+            b'{' | b'[' => enter(text, &mut open, at, first)?,
+            b'"' => {
+                let end = string_end(&mut blocks, at + 1)?;
+                after_value(&blocks, &mut open, end)?
             }
-            // A value has ended; so may the containers around it.
-            loop {
-                if let Some(key) = next_key(text, at, &open) {
-                    break 'member key;
-                }
-                let (end, byte) = next_byte(text, at)?;
-                if byte == b',' {
-                    (at, first) = next_byte(text, end + 1)?;
-                    if !open.in_object() {
-                        continue 'value;
-                    }
-                    if first != b'"' {
-                        return None;
-                    }
-                    break 'member at + 1;
-                }
-                if byte != (if open.in_object() { b'}' } else { b']' }) {
-                    return None;
-                }
-                at = end + 1;
-                if open.pop() {
-                    return Some(at);
-                }
+            _ => {
+                let end = plain_scalar_end(text, at, first)?;
+                after_value(&blocks, &mut open, end)?
             }
         };
-        (at, first) = after_key(text, blocks, key)?;
-    }
-}
-
-/// Where the text of the next key starts, if it follows without blanks in this object or in the next one of an array.
-#[inline(always)]
-fn next_key(text: &[u8], at: usize, open: &Nesting) -> Option<usize> {
-    let four = four_at(text, at);
-    if four & 0xffff == word(b",\"\0\0") && open.in_object() {
-        return Some(at + 2);
-    }
-    (four == word(b"},{\"") && open.in_object_of_array()).then_some(at + 4)
-}
-
-/// Goes over a key whose text starts at `at`, and its colon.
-#[inline(always)]
-fn after_key(text: &[u8], blocks: &mut Blocks, at: usize) -> Option<(usize, u8)> {
-    let end = blocks.plain_end_inline(text, at);
-    if let Some(value) = text_follows(text, end) {
-        return Some((value, b'"'));
-    }
-    let (end, _) = string_rest(text, end)?;
-    after_colon(text, end)
-}
-
-/// What comes after a member of an object that ends at `at`.
-#[inline(always)]
-fn after_member(text: &[u8], at: usize) -> Option<Next> {
-    let (at, byte) = next_byte(text, at)?;
-    match byte {
-        b',' => {
-            let (at, byte) = next_byte(text, at + 1)?;
-            (byte == b'"').then_some(Next::Key(at + 1))
+        loop {
+            let key = match then {
+                Then::Key(key) => key,
+                Then::Value(next, byte) => {
+                    (at, first) = (next, byte);
+                    continue 'value;
+                }
+                Then::End(end) => {
+                    *around = blocks;
+                    return Some(end);
+                }
+            };
+            let rows = open.in_object_of_array();
+            match skip_members::<true>(&mut blocks, rows, |_, _| false, key) {
+                Stop::Open(next, byte) => {
+                    (at, first) = (next, byte);
+                    continue 'value;
+                }
+                Stop::Value(end) => then = after_value(&blocks, &mut open, end)?,
+                Stop::Key(key) | Stop::Wanted(key, ..) => {
+                    let key = Key::read(&mut blocks, key)?;
+                    (at, first) = (key.value, key.first);
+                    continue 'value;
+                }
+            }
         }
-        b'}' => Some(Next::End(at + 1)),
-        _ => None,
     }
 }
 
-/// Where the value starts of a key that may end at `end`, if it is a text and follows without blanks.
+/// A key of an object, and where its value starts.
+struct Key {
+    /// The index of the closing quote.
+    end: usize,
+    escaped: bool,
+    value: usize,
+    /// The first byte of the value.
+    first: u8,
+}
+
+impl Key {
+    /// Reads a key whose text starts at `start`.
+    #[inline(always)]
+    fn read(blocks: &mut Blocks<'_>, start: usize) -> Option<Self> {
+        let text = blocks.text();
+        let (end, eight) = blocks.plain_end(start);
+        Self::before(text, end, eight)
+    }
+
+    /// The same of a key whose plain text ends before those eight bytes.
+    #[inline(always)]
+    fn before(text: &[u8], end: usize, eight: u64) -> Option<Self> {
+        let first = (eight >> 16) as u8;
+        if begins(eight, *b"\":") && first > b' ' {
+            return Some(Self {
+                end,
+                escaped: false,
+                value: end + 2,
+                first,
+            });
+        }
+        let (end, escaped) = string_rest(text, end)?;
+        let (value, first) = after_colon(text, end)?;
+        Some(Self {
+            end: end - 1,
+            escaped,
+            value,
+            first,
+        })
+    }
+}
+
+/// Goes into a container, and out again if nothing is in it.
 #[inline(always)]
-fn text_follows(text: &[u8], end: usize) -> Option<usize> {
-    (four_at(text, end) & 0xff_ffff == word(b"\":\"\0")).then_some(end + 2)
+fn enter(text: &[u8], open: &mut Nesting, at: usize, first: u8) -> Option<Then> {
+    let object = first == b'{';
+    open.push(object);
+    let (next, byte) = next_byte(text, at + 1)?;
+    if byte == open.closing() {
+        return leave(text, open, next);
+    }
+    match object {
+        true => (byte == b'"').then_some(Then::Key(next + 1)),
+        false => Some(Then::Value(next, byte)),
+    }
+}
+
+/// What comes after a value that ends at `at`.
+#[inline(always)]
+fn after_value(blocks: &Blocks<'_>, open: &mut Nesting, at: usize) -> Option<Then> {
+    let text = blocks.text();
+    // What is there mostly is seen at once.
+    let eight = blocks.eight_at(at);
+    if begins(eight, *b",\"") && open.in_object() {
+        return Some(Then::Key(at + 2));
+    }
+    if begins(eight, *b"},{\"") && open.in_object_of_array() {
+        return Some(Then::Key(at + 4));
+    }
+    let (at, byte) = next_byte(text, at)?;
+    if byte == b',' {
+        return after_comma(text, open, at);
+    }
+    (byte == open.closing())
+        .then(|| leave(text, open, at))
+        .flatten()
+}
+
+#[inline(always)]
+fn after_comma(text: &[u8], open: &Nesting, comma: usize) -> Option<Then> {
+    let (at, byte) = next_byte(text, comma + 1)?;
+    match open.in_object() {
+        true => (byte == b'"').then_some(Then::Key(at + 1)),
+        false => Some(Then::Value(at, byte)),
+    }
+}
+
+/// What comes after a container that is closed by the byte at `at`; with it others may end.
+#[inline(never)]
+fn leave(text: &[u8], open: &mut Nesting, mut at: usize) -> Option<Then> {
+    while !open.pop() {
+        let (end, byte) = next_byte(text, at + 1)?;
+        if byte == b',' {
+            return after_comma(text, open, end);
+        }
+        if byte != open.closing() {
+            return None;
+        }
+        at = end;
+    }
+    Some(Then::End(at + 1))
 }
 
 #[inline(always)]
@@ -280,17 +319,26 @@ fn after_space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Four bytes of the text as a number; 0 near its end, where nobody needs them.
+/// Whether eight bytes begin with these few.
 #[inline(always)]
-fn four_at(text: &[u8], at: usize) -> u32 {
-    match text.get(at..).and_then(<[u8]>::first_chunk::<4>) {
-        Some(bytes) => u32::from_le_bytes(*bytes),
-        None => 0,
+const fn begins<const N: usize>(eight: u64, few: [u8; N]) -> bool {
+    let mut wanted = [0; 8];
+    let mut place = 0;
+    while place < N {
+        wanted[place] = few[place];
+        place += 1;
     }
+    eight & (u64::MAX >> (64 - 8 * N)) == u64::from_le_bytes(wanted)
 }
 
-const fn word(bytes: &[u8; 4]) -> u32 {
-    u32::from_le_bytes(*bytes)
+/// The index after the closing quote of a string whose text starts at `at`.
+#[inline(always)]
+fn string_end(blocks: &mut Blocks<'_>, at: usize) -> Option<usize> {
+    let (end, eight) = blocks.plain_end(at);
+    if eight as u8 == b'"' {
+        return Some(end + 1);
+    }
+    escaped_end(blocks.text(), end)
 }
 
 /// From the first byte of a string on that is not plain: the index after its closing quote, and whether it has escapes.
@@ -304,14 +352,13 @@ fn string_rest(text: &[u8], at: usize) -> Option<(usize, bool)> {
 
 #[inline(never)]
 fn escaped_end(text: &[u8], mut at: usize) -> Option<usize> {
-    let mut blocks = Blocks::default();
     loop {
         match text.get(at)? {
             b'"' => return Some(at + 1),
             b'\\' => at = escape_end(text, at + 1)?,
             _ => return None,
         }
-        at = blocks.plain_end(text, at);
+        at = plain_run(text, at);
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::site::Site;
 use super::{Check, paths, short};
 use crate::sensor::number::format_plain;
-use crate::sensor::template::{Template, TemplateError};
+use crate::sensor::template::Template;
 use crate::sensor::trigger::KINDS;
 
 /// What a list of parameters belongs to.
@@ -91,9 +91,9 @@ pub(super) fn check_template(check: &mut Check<'_>, site: &Site<'_>) {
     let Some(text) = site.node.text().filter(|text| !text.is_empty()) else {
         return;
     };
-    // A function that Argo Events has and this program has not says nothing against the template.
+    // What Argo Events renders and this program does not says nothing against the template.
     if let Err(error) = Template::parse(text)
-        && !matches!(error, TemplateError::Outside(_))
+        && !error.is_own()
     {
         let finding = check.report(
             "bad-template",

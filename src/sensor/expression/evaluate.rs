@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::ExprError;
-use super::plan::{Node, Operator};
+use super::plan::{Name, Node, Operator};
 use super::value::ExprValue;
 use crate::sensor::regex::Regex;
 
@@ -12,7 +12,8 @@ const MAX_TEXT: usize = 16 << 20;
 
 /// Gives the values of names.
 pub(in crate::sensor) trait Names {
-    fn value(&self, name: &str) -> Option<&ExprValue>;
+    /// The value of the name at this place among [`super::Expression::names`].
+    fn value(&self, place: usize, name: &str) -> Option<&ExprValue>;
 }
 
 /// A value that is somewhere already, or one that was made.
@@ -23,13 +24,24 @@ fn made<'v>(value: ExprValue) -> Made<'v> {
 }
 
 /// Evaluates a tree.
+#[inline]
 pub(super) fn evaluate<'v>(node: &'v Node, names: &'v dyn Names) -> Result<Made<'v>, ExprError> {
+    match node {
+        Node::Literal(value) => Ok(Cow::Borrowed(value)),
+        Node::Variable(name) => variable(name, names).map(Cow::Borrowed),
+        inner => evaluate_inner(inner, names),
+    }
+}
+
+/// What has parts; leaves need no call of their own.
+#[inline(never)]
+fn evaluate_inner<'v>(node: &'v Node, names: &'v dyn Names) -> Result<Made<'v>, ExprError> {
     match node {
         Node::Nothing => Ok(made(ExprValue::Nil)),
         Node::Literal(value) => Ok(Cow::Borrowed(value)),
-        Node::Pattern(pattern) => Ok(made(ExprValue::Text(pattern.as_str().to_string()))),
         Node::Variable(name) => variable(name, names).map(Cow::Borrowed),
-        Node::Accessor(parts) => accessor(parts, names),
+        Node::Pattern(pattern) => Ok(made(ExprValue::Text(pattern.as_str().to_string()))),
+        Node::Accessor(name, parts) => accessor(name, parts, names),
         Node::Prefix(operator, operand) => {
             let operand = evaluate(operand, names)?;
             prefix(*operator, &operand).map(Cow::Owned)
@@ -44,19 +56,30 @@ pub(super) fn evaluate<'v>(node: &'v Node, names: &'v dyn Names) -> Result<Made<
     }
 }
 
-fn variable<'v>(name: &str, names: &'v dyn Names) -> Result<&'v ExprValue, ExprError> {
-    names
-        .value(name)
-        .ok_or_else(|| ExprError::evaluate(format!("No parameter '{name}' found.")))
+#[inline]
+fn variable<'v>(name: &Name, names: &'v dyn Names) -> Result<&'v ExprValue, ExprError> {
+    match names.value(name.place, &name.text) {
+        Some(value) => Ok(value),
+        None => Err(no_parameter(&name.text)),
+    }
+}
+
+#[cold]
+fn no_parameter(name: &str) -> ExprError {
+    ExprError::evaluate(format!("No parameter '{name}' found."))
 }
 
 /// No value of an event is a Go struct, so an accessor always fails, in the words of its first step.
-fn accessor<'v>(parts: &[String], names: &'v dyn Names) -> Result<Made<'v>, ExprError> {
-    let name = parts.first().map_or("", String::as_str);
+fn accessor<'v>(
+    name: &Name,
+    parts: &[String],
+    names: &'v dyn Names,
+) -> Result<Made<'v>, ExprError> {
     variable(name, names)?;
-    let field = parts.get(1).map_or("", String::as_str);
+    let field = parts.first().map_or("", String::as_str);
     Err(ExprError::evaluate(format!(
-        "Unable to access '{field}', '{name}' is not a struct"
+        "Unable to access '{field}', '{}' is not a struct",
+        name.text
     )))
 }
 
@@ -209,12 +232,12 @@ fn matching_text(
         return Err(misused(right, operator));
     };
     let pattern = Regex::new(pattern).map_err(|error| {
-        let text = format!("Unable to compile regexp pattern '{pattern}': {error}");
         if error.is_own() {
-            ExprError::Limit(text)
-        } else {
-            ExprError::evaluate(text)
+            return ExprError::Limit(error.to_string());
         }
+        ExprError::evaluate(format!(
+            "Unable to compile regexp pattern '{pattern}': {error}"
+        ))
     })?;
     matching(left, operator, &pattern)
 }
@@ -223,7 +246,7 @@ fn concatenate(left: &ExprValue, right: &ExprValue) -> Result<ExprValue, ExprErr
     let text = format!("{left}{right}");
     if text.len() > MAX_TEXT {
         return Err(ExprError::Limit(
-            "Text is longer than 16 MiB; join less text".to_string(),
+            "eventlab: the expression makes a text of more than 16 MiB; join less".to_string(),
         ));
     }
     Ok(ExprValue::Text(text))

@@ -54,10 +54,11 @@ impl ExprError {
 #[derive(Debug, Clone)]
 pub struct Expression {
     root: Node,
+    names: Vec<String>,
 }
 
 impl Names for HashMap<String, ExprValue> {
-    fn value(&self, name: &str) -> Option<&ExprValue> {
+    fn value(&self, _: usize, name: &str) -> Option<&ExprValue> {
         self.get(name)
     }
 }
@@ -70,21 +71,19 @@ impl Expression {
     pub fn parse(text: &str) -> Result<Self, ExprError> {
         if text.len() > MAX_LENGTH {
             return Err(ExprError::Limit(format!(
-                "Expression is longer than {MAX_LENGTH} bytes; shorten it"
+                "eventlab: the expression is longer than {MAX_LENGTH} bytes; shorten it"
             )));
         }
         let tokens = lexer::tokens(text)?;
         grammar::check(&tokens)?;
-        let root = plan::plan(&tokens)?;
-        Ok(Self { root })
+        let (root, names) = plan::plan(&tokens)?;
+        Ok(Self { root, names })
     }
 
     /// The names that it may ask for, each once, in the order of the text.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        self.root.collect_names(&mut names);
-        names
+        self.names.iter().map(String::as_str).collect()
     }
 
     /// Evaluates with values for names.

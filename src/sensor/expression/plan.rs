@@ -1,5 +1,7 @@
 //! From tokens to a tree: one level of precedence after the other, operators of one level from left to right.
 
+use std::collections::HashMap;
+
 use super::ExprError;
 use super::lexer::{Kind, Token, TokenValue, seconds};
 use super::value::ExprValue;
@@ -77,6 +79,13 @@ impl Operator {
     }
 }
 
+/// A name of an expression, and its place among all of them.
+#[derive(Debug, Clone)]
+pub(super) struct Name {
+    pub text: String,
+    pub place: usize,
+}
+
 /// A part of an expression.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
@@ -84,33 +93,12 @@ pub(super) enum Node {
     Nothing,
     Literal(ExprValue),
     Pattern(Regex),
-    Variable(String),
-    Accessor(Vec<String>),
+    Variable(Name),
+    /// A name, and the fields that are asked of it.
+    Accessor(Name, Vec<String>),
     Prefix(Operator, Box<Node>),
     /// Operators of one level, applied from left to right.
     Chain(Box<Node>, Vec<(Operator, Node)>),
-}
-
-impl Node {
-    /// Adds the names in it that are not there yet.
-    pub(super) fn collect_names<'n>(&'n self, names: &mut Vec<&'n str>) {
-        let mut add = |name: &'n str| {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        };
-        match self {
-            Self::Nothing | Self::Literal(_) | Self::Pattern(_) => {}
-            Self::Variable(name) => add(name),
-            Self::Accessor(parts) => parts.iter().take(1).for_each(|name| add(name)),
-            Self::Prefix(_, operand) => operand.collect_names(names),
-            Self::Chain(first, rest) => {
-                first.collect_names(names);
-                rest.iter()
-                    .for_each(|(_, right)| right.collect_names(names));
-            }
-        }
-    }
 }
 
 /// The levels, the loosest first.
@@ -143,20 +131,25 @@ const LEVELS: [(Kind, &[Operator]); 10] = {
     ]
 };
 
-/// Plans checked tokens.
-pub(super) fn plan(tokens: &[Token]) -> Result<Node, ExprError> {
+/// Plans checked tokens; gives the tree and its names, each once, in the order of the text.
+pub(super) fn plan(tokens: &[Token]) -> Result<(Node, Vec<String>), ExprError> {
     let mut planner = Planner {
         tokens,
         at: 0,
         open: 0,
+        names: Vec::new(),
+        places: HashMap::new(),
     };
-    planner.level(0)
+    let root = planner.level(0)?;
+    Ok((root, planner.names))
 }
 
 struct Planner<'t> {
     tokens: &'t [Token],
     at: usize,
     open: usize,
+    names: Vec<String>,
+    places: HashMap<&'t str, usize>,
 }
 
 impl<'t> Planner<'t> {
@@ -164,6 +157,17 @@ impl<'t> Planner<'t> {
         let token = self.tokens.get(self.at)?;
         self.at += 1;
         Some(token)
+    }
+
+    fn name(&mut self, text: &'t str) -> Name {
+        let place = *self.places.entry(text).or_insert_with(|| {
+            self.names.push(text.to_owned());
+            self.names.len() - 1
+        });
+        Name {
+            text: text.to_owned(),
+            place,
+        }
     }
 
     fn level(&mut self, level: usize) -> Result<Node, ExprError> {
@@ -246,8 +250,11 @@ impl<'t> Planner<'t> {
                 };
                 Node::Prefix(operator, Box::new(self.value()?))
             }
-            (Kind::Variable, TokenValue::Text(name)) => Node::Variable(name.clone()),
-            (Kind::Accessor, TokenValue::Parts(parts)) => Node::Accessor(parts.clone()),
+            (Kind::Variable, TokenValue::Text(name)) => Node::Variable(self.name(name)),
+            (Kind::Accessor, TokenValue::Parts(parts)) => match parts.split_first() {
+                Some((name, fields)) => Node::Accessor(self.name(name), fields.to_vec()),
+                None => Node::Nothing,
+            },
             (Kind::Time, TokenValue::Time(moment)) => {
                 Node::Literal(ExprValue::Number(seconds(moment)))
             }
@@ -271,8 +278,9 @@ impl<'t> Planner<'t> {
     fn clause(&mut self) -> Result<Node, ExprError> {
         self.open += 1;
         if self.open > MAX_NESTING {
-            let text =
-                format!("Parentheses nest deeper than {MAX_NESTING} levels; split the expression");
+            let text = format!(
+                "eventlab: parentheses nest deeper than {MAX_NESTING} levels; split the expression"
+            );
             return Err(ExprError::Limit(text));
         }
         let inner = self.level(0)?;

@@ -1,8 +1,10 @@
 //! Values of expressions, which are those of JSON.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
+use super::ExprError;
 use crate::sensor::number::format_general;
 use crate::sensor::path::{self, Kind};
 
@@ -27,23 +29,30 @@ pub enum ExprValue {
 const MAX_DEPTH: usize = 100;
 
 impl ExprValue {
-    /// Turns a value of an event into one of an expression; what nests deeper than 100 levels becomes nil.
-    pub fn from_path(value: &path::Value<'_>) -> Self {
+    /// Turns a value of an event into one of an expression.
+    ///
+    /// # Errors
+    /// [`ExprError::Limit`] where it nests deeper than 100 levels.
+    pub fn from_path(value: &path::Value<'_>) -> Result<Self, ExprError> {
         Self::convert(value, MAX_DEPTH)
     }
 
-    fn convert(value: &path::Value<'_>, levels: usize) -> Self {
-        match value.kind() {
+    fn convert(value: &path::Value<'_>, levels: usize) -> Result<Self, ExprError> {
+        Ok(match value.kind() {
             Kind::True => Self::Bool(true),
             Kind::False => Self::Bool(false),
             Kind::Number => Self::Number(value.number()),
-            Kind::String => Self::Text(String::from_utf8_lossy(&value.text()).into_owned()),
-            Kind::Json if levels == 0 => Self::Nil,
+            Kind::String => Self::Text(text_of(value)),
+            Kind::Json if levels == 0 => {
+                return Err(ExprError::Limit(format!(
+                    "eventlab: a field's value is nested more than {MAX_DEPTH} levels deep; take a part of it"
+                )));
+            }
             Kind::Json if value.is_array() => {
                 let items = value
                     .entries()
                     .map(|(_, item)| Self::convert(&item, levels - 1));
-                Self::List(items.collect())
+                Self::List(items.collect::<Result<_, _>>()?)
             }
             Kind::Json if value.is_object() => {
                 let mut members = BTreeMap::new();
@@ -51,14 +60,14 @@ impl ExprValue {
                     let key = path::Value::from_raw(key);
                     let key = String::from_utf8_lossy(&key.text()).into_owned();
                     // Of two equal keys the first counts.
-                    members
-                        .entry(key)
-                        .or_insert_with(|| Self::convert(&member, levels - 1));
+                    if let Entry::Vacant(place) = members.entry(key) {
+                        place.insert(Self::convert(&member, levels - 1)?);
+                    }
                 }
                 Self::Map(members)
             }
             _ => Self::Nil,
-        }
+        })
     }
 
     pub(super) fn is_text(&self) -> bool {
@@ -70,6 +79,14 @@ impl ExprValue {
             Self::Number(number) => Some(*number),
             _ => None,
         }
+    }
+}
+
+/// The text of a value, with U+FFFD for what is not UTF-8.
+fn text_of(value: &path::Value<'_>) -> String {
+    match String::from_utf8(value.text().into_owned()) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     }
 }
 

@@ -3,9 +3,8 @@
 //! A plain path is keys and array indexes only. The set is a small tree; the tracker follows it through the text and
 //! leaves containers that no path enters to the reader.
 
-use super::{
-    Next, Reader, after_colon, after_member, next_byte, plain_scalar_end, string_rest, text_follows,
-};
+use super::members::{Stop, skip_members};
+use super::{Key, Reader};
 use crate::sensor::path::unescape;
 
 /// Longest plain path, in keys, that a scan follows.
@@ -21,16 +20,16 @@ pub struct PrefixSet {
 #[derive(Debug, Clone, Default)]
 struct Node {
     children: Vec<Child>,
-    /// Lengths of the children's keys, one bit each, the lowest six bits of a length counting.
-    lengths: u64,
+    /// What the children's keys look like at first sight, one bit each.
+    sights: u64,
     slot: Option<usize>,
 }
 
 impl Node {
-    /// Whether a child's key may have this length.
+    /// Whether a child's key may begin with this byte and have this length.
     #[inline(always)]
-    fn has_length(&self, length: usize) -> bool {
-        self.lengths >> (length % 64) & 1 == 1
+    fn may_have(&self, first: u8, length: usize) -> bool {
+        self.sights >> sight(first, length) & 1 == 1
     }
 
     /// The child with this key; notes which keys were there, and whether one was there twice.
@@ -50,6 +49,13 @@ impl Node {
         *seen |= bit;
         self.children.get(place).map(|child| child.node)
     }
+}
+
+/// What can be seen of a key without going over it: a number below 64 of its first byte, which is the closing quote if
+/// there is no other, and its length.
+#[inline(always)]
+fn sight(first: u8, length: usize) -> usize {
+    (usize::from(first) ^ length << 3) % 64
 }
 
 #[derive(Debug, Clone)]
@@ -101,7 +107,8 @@ impl PrefixSet {
             index: number.and_then(|key| key.parse().ok()),
             node: self.nodes.len(),
         };
-        self.nodes[node].lengths |= 1 << (key.len() % 64);
+        let first = key.first().copied().unwrap_or(b'"');
+        self.nodes[node].sights |= 1 << sight(first, key.len());
         self.nodes[node].children.push(child);
         self.nodes.push(Node::default());
         self.nodes.len() - 1
@@ -109,7 +116,7 @@ impl PrefixSet {
 }
 
 /// Paths whose places need no memory of their own.
-const FEW: usize = 8;
+const FEW: usize = 4;
 
 /// Where a scan found the paths of a [`PrefixSet`].
 #[derive(Debug, Clone, Default)]
@@ -184,7 +191,7 @@ struct Tracker<'t, 's> {
 
 impl<'s> Tracker<'_, 's> {
     /// The end of the value of a node, which is noted.
-    #[inline(never)]
+    #[inline(always)]
     fn value(&mut self, node: usize, at: usize, first: u8) -> Option<usize> {
         let set = self.set;
         let node = set.nodes.get(node)?;
@@ -199,57 +206,57 @@ impl<'s> Tracker<'_, 's> {
         Some(end)
     }
 
+    #[inline(never)]
     fn object(&mut self, node: &'s Node, at: usize) -> Option<usize> {
-        let text = self.reader.text;
-        // A copy stays in registers; whoever else goes on in the text gets it back.
-        let mut blocks = self.reader.blocks;
-        let mut seen = 0u64;
-        let (at, byte) = next_byte(text, at + 1)?;
+        let (at, byte) = self.reader.next_byte(at + 1)?;
         if byte == b'}' {
             return Some(at + 1);
         }
         let mut start = (byte == b'"').then_some(at + 1)?;
+        let mut seen = 0u64;
         loop {
-            let plain_end = blocks.plain_end(text, start);
-            let (key_end, escaped, at, first) = match text_follows(text, plain_end) {
-                Some(value) => (plain_end, false, value, b'"'),
-                None => {
-                    let (end, escaped) = string_rest(text, plain_end)?;
-                    let (at, first) = after_colon(text, end)?;
-                    (end - 1, escaped, at, first)
+            // A copy stays in registers; whoever else goes on in the text gets it back.
+            let mut blocks = self.reader.blocks;
+            let wanted = |first, length| node.may_have(first, length);
+            let stop = skip_members::<false>(&mut blocks, false, wanted, start);
+            self.reader.blocks = blocks;
+            let end = match stop {
+                Stop::Open(at, first) => self.reader.value_end(at, first)?,
+                Stop::Value(end) => end,
+                Stop::Key(start) => {
+                    let key = Key::read(&mut self.reader.blocks, start)?;
+                    self.member(node, start, &key, &mut seen)?
+                }
+                Stop::Wanted(start, end, eight) => {
+                    let key = Key::before(self.reader.text, end, eight)?;
+                    self.member(node, start, &key, &mut seen)?
                 }
             };
-            let child = if escaped || node.has_length(key_end - start) {
-                node.child(text.get(start..key_end)?, escaped, &mut seen)
-            } else {
-                None
-            };
-            let end = match (child, first) {
-                (None, b'"') => {
-                    let end = blocks.plain_end(text, at + 1);
-                    string_rest(text, end)?.0
-                }
-                (None, first) if !matches!(first, b'{' | b'[') => {
-                    plain_scalar_end(text, at, first)?
-                }
-                (child, first) => {
-                    self.reader.blocks = blocks;
-                    let end = match child {
-                        Some(child) => self.value(child, at, first)?,
-                        None => self.reader.container_end(at, first)?,
-                    };
-                    blocks = self.reader.blocks;
-                    end
-                }
-            };
-            match after_member(text, end)? {
-                Next::Key(next) => start = next,
-                Next::End(end) => {
-                    self.reader.blocks = blocks;
-                    self.spans.repeated |= seen & REPEATED != 0;
-                    return Some(end);
-                }
+            let (at, byte) = self.reader.next_byte(end)?;
+            if byte == b'}' {
+                self.spans.repeated |= seen & REPEATED != 0;
+                return Some(at + 1);
             }
+            let (at, quote) = self.reader.next_byte(at + 1)?;
+            if (byte, quote) != (b',', b'"') {
+                return None;
+            }
+            start = at + 1;
+        }
+    }
+
+    /// The end of a member, whose value is looked through if the node has a child of its key.
+    fn member(&mut self, node: &'s Node, start: usize, key: &Key, seen: &mut u64) -> Option<usize> {
+        let raw = self.reader.text.get(start..key.end)?;
+        let first = *self.reader.text.get(start)?;
+        let child = if key.escaped || node.may_have(first, raw.len()) {
+            node.child(raw, key.escaped, seen)
+        } else {
+            None
+        };
+        match child {
+            Some(child) => self.value(child, key.value, key.first),
+            None => self.reader.value_end(key.value, key.first),
         }
     }
 

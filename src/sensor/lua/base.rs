@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::budget::{Budget, MAX_TEXT};
+use super::budget::{Bound, Budget, MAX_TEXT};
 use super::value::{Text, bad_argument, integer, integer_or, number, number_text};
 use crate::sensor::number::parse_float;
 
@@ -26,8 +26,19 @@ pub(super) fn install(lua: &Lua, internal: &Table, budget: &Arc<Budget>) -> mlua
     let own = budget.clone();
     internal.raw_set(
         "exhausted",
-        lua.create_function(move |_, ()| Ok(own.exhausted()))?,
+        lua.create_function(move |_, ()| Ok(own.stopped().is_some()))?,
     )?;
+    let own = budget.clone();
+    let caught = move |_: &Lua, error: Value| {
+        if is_out_of_memory(&error) {
+            own.stop(Bound::Memory);
+        }
+        Ok(())
+    };
+    internal.raw_set("caught", lua.create_function(caught)?)?;
+    let own = budget.clone();
+    let too_deep = move |_: &Lua, ()| Err::<(), _>(own.stop(Bound::Depth));
+    internal.raw_set("too_deep", lua.create_function(too_deep)?)?;
     let own = budget.clone();
     internal.raw_set(
         "loadstring",
@@ -41,6 +52,21 @@ pub(super) fn install(lua: &Lua, internal: &Table, budget: &Arc<Budget>) -> mlua
         "random",
         lua.create_function(move |_, args: (Option<f64>, Option<f64>)| random(&state, args))?,
     )
+}
+
+/// Whether the memory of this machine is what a caught error is about; upstream has no such bound.
+fn is_out_of_memory(error: &Value) -> bool {
+    match error {
+        Value::String(text) => text.as_bytes() == b"not enough memory".as_slice(),
+        Value::Error(error) => {
+            let mut cause = &**error;
+            while let mlua::Error::CallbackError { cause: inner, .. } = cause {
+                cause = inner;
+            }
+            matches!(cause, mlua::Error::MemoryError(_))
+        }
+        _ => false,
+    }
 }
 
 /// Reads a number as gopher-lua's `tonumber`: text without a point is a whole number only, so `1e2` is none.
@@ -144,7 +170,7 @@ fn concat(
             out.extend_from_slice(&separator.bytes());
         }
         if out.len() > MAX_TEXT {
-            return Err(mlua::Error::runtime("resulting string too large"));
+            return Err(budget.stop(Bound::Text));
         }
     }
     budget.charge_text(out.len())?;

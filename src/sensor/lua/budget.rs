@@ -1,6 +1,6 @@
 //! What one event may cost: steps, time and memory.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -15,9 +15,33 @@ pub(in crate::sensor) const MAX_TEXT: usize = 4 << 20;
 /// Callbacks of `gsub` inside one another.
 const MAX_CALLBACKS: usize = 16;
 
-/// The message with which a script is stopped; it cannot be caught.
-pub(in crate::sensor) const STOPPED: &str =
-    "script stopped: one event took too many steps; do less work per event";
+/// The message with which a script is stopped at a bound of this program. It cannot be caught: upstream knows none of
+/// the bounds, so what the script would do about one says nothing.
+pub(in crate::sensor) const STOPPED: &str = "script stopped";
+
+/// A bound of this program at which a script ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(in crate::sensor) enum Bound {
+    Steps = 1,
+    Memory,
+    /// One text is too long.
+    Text,
+    /// One function gives too many values.
+    Values,
+    /// Callbacks or coroutines are nested too deeply.
+    Depth,
+}
+
+impl Bound {
+    const ALL: [Self; 5] = [
+        Self::Steps,
+        Self::Memory,
+        Self::Text,
+        Self::Values,
+        Self::Depth,
+    ];
+}
 
 const NOT_YET: u64 = u64::MAX;
 
@@ -44,7 +68,8 @@ pub(in crate::sensor) struct Budget {
     /// Nanoseconds of the thread's own time; `NOT_YET` before the deadline has passed.
     own_deadline: AtomicU64,
     steps: AtomicI64,
-    exhausted: AtomicBool,
+    /// The bound at which the script was stopped, 0 before.
+    stopped: AtomicU8,
     callbacks: AtomicUsize,
 }
 
@@ -55,7 +80,7 @@ impl Budget {
             deadline: AtomicU64::new(0),
             own_deadline: AtomicU64::new(NOT_YET),
             steps: AtomicI64::new(0),
-            exhausted: AtomicBool::new(true),
+            stopped: AtomicU8::new(Bound::Steps as u8),
             callbacks: AtomicUsize::new(0),
         }
     }
@@ -67,12 +92,22 @@ impl Budget {
         self.own_deadline.store(NOT_YET, Ordering::Relaxed);
         self.steps.store(STEPS, Ordering::Relaxed);
         self.callbacks.store(0, Ordering::Relaxed);
-        self.exhausted.store(false, Ordering::Relaxed);
+        self.stopped.store(0, Ordering::Relaxed);
     }
 
-    /// Says whether the event at hand has used up its budget.
-    pub fn exhausted(&self) -> bool {
-        self.exhausted.load(Ordering::Relaxed)
+    /// The bound at which the event at hand was stopped.
+    pub fn stopped(&self) -> Option<Bound> {
+        let stopped = self.stopped.load(Ordering::Relaxed);
+        Bound::ALL.into_iter().find(|bound| *bound as u8 == stopped)
+    }
+
+    /// Stops the event at hand; gives the error to end with.
+    pub fn stop(&self, bound: Bound) -> mlua::Error {
+        // Of several bounds the first counts.
+        if self.stopped().is_none() {
+            self.stopped.store(bound as u8, Ordering::Relaxed);
+        }
+        mlua::Error::runtime(STOPPED)
     }
 
     /// Takes steps away and looks at the clock.
@@ -85,12 +120,12 @@ impl Budget {
         let now = nanoseconds(self.origin.elapsed());
         let late = now > self.deadline.load(Ordering::Relaxed) && self.has_worked_too_long();
         if left < 0 || late {
-            self.exhausted.store(true, Ordering::Relaxed);
+            return Err(self.stop(Bound::Steps));
         }
-        if self.exhausted() {
-            return Err(mlua::Error::runtime(STOPPED));
+        match self.stopped() {
+            Some(bound) => Err(self.stop(bound)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the thread has worked for [`TIME`] since the deadline was first seen to have passed.
@@ -115,7 +150,7 @@ impl Budget {
     pub fn callback<T>(&self, run: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
         if self.callbacks.fetch_add(1, Ordering::Relaxed) >= MAX_CALLBACKS {
             self.callbacks.fetch_sub(1, Ordering::Relaxed);
-            return Err(mlua::Error::runtime("stack overflow"));
+            return Err(self.stop(Bound::Depth));
         }
         let result = run();
         self.callbacks.fetch_sub(1, Ordering::Relaxed);
@@ -138,7 +173,7 @@ mod tests {
         assert!(budget.charge(1).is_ok());
         budget.own_deadline.store(0, Ordering::Relaxed);
         assert!(budget.charge(1).is_err());
-        assert!(budget.exhausted());
+        assert_eq!(budget.stopped(), Some(Bound::Steps));
         budget.start();
         assert!(budget.charge(1).is_ok(), "the next event starts anew");
     }

@@ -15,6 +15,7 @@ use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, VmState};
 
+pub(super) use budget::Bound;
 use budget::Budget;
 
 /// Instructions between two looks at the budget. At 1,000 a loop of library calls overran ten times further.
@@ -122,9 +123,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Says whether the last event used up its budget.
-    pub fn exhausted(&self) -> bool {
-        self.budget.exhausted()
+    /// The bound of this program at which the last event was stopped.
+    pub fn stopped(&self) -> Option<Bound> {
+        self.budget.stopped()
     }
 }
 

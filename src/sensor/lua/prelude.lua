@@ -5,7 +5,7 @@ local type, select, next, pairs, error = type, select, next, pairs, error
 local rawget, rawset, raw_pcall, raw_tostring = rawget, rawset, pcall, tostring
 local raw_create, raw_resume, raw_yield, unpack = coroutine.create, coroutine.resume, coroutine.yield, unpack
 local number_text, exhausted, gmatch_step, check_table, integer = internal.number_text, internal.exhausted, internal.gmatch_step, internal.check_table, internal.integer
-local loadstring = internal.loadstring
+local loadstring, caught, too_deep = internal.loadstring, internal.caught, internal.too_deep
 
 -- A script that was stopped stays stopped, whatever catches the error.
 local function after(...)
@@ -19,6 +19,7 @@ local function pack(...) return {...}, select("#", ...) end
 local function call_packed(f, ...) return pack(f(...)) end
 local function outcome(ok, results, count)
   if ok then return after(true, unpack(results, 1, count)) end
+  caught(results)
   return after(false, results)
 end
 
@@ -31,6 +32,7 @@ end
 function xpcall(f, handler, ...)
   local ok, results, count = raw_pcall(call_packed, f, ...)
   if ok then return after(true, unpack(results, 1, count)) end
+  caught(results)
   after()
   local _, message = raw_pcall(handler, results)
   return after(false, message)
@@ -76,7 +78,7 @@ local function leave(...)
   return outcome(...)
 end
 local function resume(co, ...)
-  if depth >= 16 then return false, "C stack overflow" end
+  if depth >= 16 then too_deep() end
   depth = depth + 1
   return leave(raw_resume(co, ...))
 end

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::budget::{Budget, MAX_TEXT};
+use super::budget::{Bound, Budget, MAX_TEXT};
 use super::pattern::{Capture, Matcher, Pattern, PatternError, find_plain};
 use super::value::{
     Bytes, Text, bad_argument, change_case, integer, integer_or, number, number_text, whole,
@@ -243,7 +243,7 @@ fn gsub(
             )?;
         }
         if out.len() > MAX_TEXT {
-            return Err(mlua::Error::runtime("resulting string too large"));
+            return Err(budget.stop(Bound::Text));
         }
         // Upstream looks only here, so that a limit of 0 stops nothing once there was a match.
         if limit == Some(count) || pattern.is_anchored() {
@@ -355,7 +355,7 @@ fn repeat(lua: &Lua, budget: &Budget, (text, count): &(Value, Value)) -> mlua::R
     let bytes = text.bytes();
     let length = bytes.len().saturating_mul(count);
     if length > MAX_TEXT {
-        return Err(mlua::Error::runtime("resulting string too large"));
+        return Err(budget.stop(Bound::Text));
     }
     budget.charge_text(length)?;
     let repeated = if length == 0 {
@@ -377,7 +377,8 @@ fn format(lua: &Lua, budget: &Budget, args: &MultiValue) -> mlua::Result<Value> 
         .map(format_argument)
         .collect::<mlua::Result<Vec<_>>>()?;
     let (rewritten, arguments) = as_go_format(&pattern, arguments);
-    let text = printf::print(&rewritten, &arguments, MAX_TEXT).map_err(mlua::Error::external)?;
+    let text =
+        printf::print(&rewritten, &arguments, MAX_TEXT).map_err(|_| budget.stop(Bound::Text))?;
     budget.charge_text(text.len())?;
     Ok(Value::String(lua.create_string(text)?))
 }

@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use mlua::Function;
 
 use crate::sensor::go_json;
-use crate::sensor::lua::{Machine, message_of};
+use crate::sensor::lua::{Bound, Machine, message_of};
 use crate::sensor::transform::to_json;
 
 pub use returns::never_true;
@@ -44,18 +44,18 @@ pub enum ScriptError {
     /// The script is not Lua 5.1.
     #[error("{0}")]
     Syntax(String),
-    /// The script is longer or nested deeper than this program reads.
-    #[error("{0}")]
+    /// The script, or what it makes, is longer or nested deeper than this program takes.
+    #[error("eventlab: {0}")]
     TooLarge(String),
     /// The script raised an error.
     #[error("{0}")]
     Runtime(String),
-    /// The script was stopped.
-    #[error("script stopped: one event took too many steps; do less work per event")]
+    /// The script takes more steps than this program gives it.
+    #[error("eventlab: the script takes too many steps for one event; do less work per event")]
     Stopped,
     /// The script asked for too much memory.
     #[error(
-        "script stopped: one event needs more memory than 8 MiB; keep less text and smaller tables"
+        "eventlab: the script needs more than 8 MiB of memory for one event; keep less text and smaller tables"
     )]
     Memory,
     /// The event's data is no JSON object.
@@ -65,7 +65,7 @@ pub enum ScriptError {
     #[error("eventlab: {0} in a script is not supported; write it as a loop")]
     Outside(String),
     /// The engine failed.
-    #[error("run the script: {0}; report this script")]
+    #[error("eventlab: run the script: {0}; report this script")]
     Engine(String),
 }
 
@@ -79,11 +79,25 @@ impl ScriptError {
             | Self::Outside(_)
             | Self::Engine(_)
             | Self::TooLarge(_) => true,
-            Self::Runtime(text) => {
-                text.contains("resulting string too large") || text.starts_with("eventlab: ")
-            }
-            Self::Syntax(_) | Self::Data(_) => false,
+            Self::Syntax(_) | Self::Runtime(_) | Self::Data(_) => false,
         }
+    }
+}
+
+impl From<Bound> for ScriptError {
+    fn from(bound: Bound) -> Self {
+        let what = match bound {
+            Bound::Steps => return Self::Stopped,
+            Bound::Memory => return Self::Memory,
+            Bound::Text => "the script makes a text of more than 4 MiB; make shorter ones",
+            Bound::Values => {
+                "the script asks for more than 4,096 bytes of a text at once; name the places"
+            }
+            Bound::Depth => {
+                "the script nests callbacks or coroutines more than 16 deep; nest fewer"
+            }
+        };
+        Self::TooLarge(what.to_owned())
     }
 }
 
@@ -156,9 +170,9 @@ impl Loaded {
     }
 
     fn unless_stopped<T>(&self, result: Result<T, ScriptError>) -> Result<T, ScriptError> {
-        match result {
-            Err(_) if self.machine.exhausted() => Err(ScriptError::Stopped),
-            result => result,
+        match self.machine.stopped() {
+            Some(bound) => Err(bound.into()),
+            None => result,
         }
     }
 }
@@ -223,7 +237,10 @@ impl Script {
         let decided = guarded(|| work(&loaded, true));
         if !matches!(
             decided,
-            Err(ScriptError::Stopped | ScriptError::Memory | ScriptError::Engine(_))
+            Err(ScriptError::Stopped
+                | ScriptError::Memory
+                | ScriptError::Engine(_)
+                | ScriptError::TooLarge(_))
         ) {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < MAX_IDLE {

@@ -107,6 +107,69 @@ fn library_loops_are_stopped() {
     ]);
 }
 
+/// Upstream knows none of these bounds, so what a script does about them would be a decision that upstream never makes.
+#[test]
+fn a_bound_of_this_program_cannot_be_caught_and_says_whose_it_is() {
+    let bounds = [
+        "local t = {} for i = 1, 1e9 do t[i] = i end",
+        "local t = {} for i = 1, 1000 do t[i] = ('a'):rep(100000) .. i end",
+        "return ('a'):rep(2^31 - 1)",
+        "return string.format('%999999d%999999d%999999d%999999d%999999d', 1, 2, 3, 4, 5)",
+        "local s = ('a'):rep(1000000) return (s:gsub('a', s))",
+        "local t = {} for i = 1, 100 do t[i] = ('a'):rep(100000) end return table.concat(t)",
+        "return ('a'):rep(5000):byte()",
+        "local function f(n) return (('a'):gsub('a', function() return f(n + 1) end)) end return f(0)",
+        "local function f() return coroutine.wrap(f)() end return f()",
+        "while true do end",
+    ];
+    for body in bounds {
+        for source in [
+            format!("{body} return true"),
+            format!("pcall(function() {body} end) return true"),
+            format!("local ok = pcall(function() {body} end) return not ok"),
+            format!("xpcall(function() {body} end, function() return 'x' end) return true"),
+            format!("coroutine.resume(coroutine.create(function() {body} end)) return true"),
+            format!("pcall(coroutine.wrap(function() {body} end)) return true"),
+            format!("pcall(string.gsub, 'a', 'a', function() {body} end) return true"),
+            format!("pcall(table.sort, {{2, 1}}, function() {body} end) return true"),
+        ] {
+            let Ok(script) = Script::compile(&source) else {
+                // A body that returns is the end of its chunk.
+                continue;
+            };
+            let error = script.evaluate(b"{}").unwrap_err();
+            assert!(error.is_own(), "{source}: {error}");
+            assert!(error.to_string().starts_with("eventlab: "), "{error}");
+            assert_eq!(script.evaluate(b"{}"), Err(error), "{source}");
+        }
+    }
+}
+
+#[test]
+fn no_words_of_a_script_make_its_error_one_of_this_program() {
+    for words in [
+        "eventlab: the script takes too many steps for one event; do less per event",
+        "resulting string too large",
+        "script stopped",
+        "chunk has too many syntax levels",
+        "not enough memory",
+    ] {
+        for source in [
+            format!("error('{words}')"),
+            format!("error('{words}', 0)"),
+            format!("error({{'{words}'}})"),
+            format!("return event['{words}'].x"),
+        ] {
+            let error = run(&source, "{}").unwrap_err();
+            assert!(
+                matches!(error, ScriptError::Runtime(_)),
+                "{source}: {error}"
+            );
+            assert!(!error.is_own(), "{error}");
+        }
+    }
+}
+
 #[test]
 fn memory_is_bounded() {
     assert_eq!(

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::TemplateError;
-use super::functions::{self, Context};
-use super::limits::{MAX_CALLS, MAX_TEXT, Steps};
+use super::functions::{self, Arguments, Context};
+use super::limits::{Failure, MAX_CALLS, MAX_TEXT, Steps, own};
 use super::parser::Parsed;
 use super::tree::{Branch, Command, Node, Operand, OperandKind, Pipe};
 use super::value::Value;
@@ -20,7 +20,8 @@ pub(super) fn run(source: &str, parsed: &Parsed, root: Value) -> Result<String, 
         source,
         parsed,
         context,
-        variables: vec![("$".to_string(), root.clone())],
+        variables: vec![Variable::root(root.clone())],
+        null_dot: false,
         out: String::new(),
         calls: 0,
     };
@@ -32,10 +33,22 @@ struct Exec<'t> {
     source: &'t str,
     parsed: &'t Parsed,
     context: Context,
-    variables: Vec<(String, Value)>,
+    variables: Vec<Variable>,
+    /// The dot is a null that stands in data: where Go makes an empty object of what is missing, it refuses this one.
+    null_dot: bool,
     out: String,
     calls: usize,
 }
+
+struct Variable {
+    name: String,
+    value: Value,
+    /// It is a null that stands in data, as the dot may be one.
+    null: bool,
+}
+
+/// A value, and whether it is a null that stands in data.
+type Held = (Value, bool);
 
 /// How a list of nodes ended.
 #[derive(Clone, Copy, PartialEq)]
@@ -47,7 +60,25 @@ enum Flow {
 
 type Outcome<T> = Result<T, TemplateError>;
 
+impl Variable {
+    fn root(value: Value) -> Self {
+        Self {
+            name: "$".to_string(),
+            value,
+            null: false,
+        }
+    }
+}
+
 impl<'t> Exec<'t> {
+    /// The error of a failure at a node.
+    fn failed<T>(&self, at: usize, node: &dyn std::fmt::Display, failure: Failure) -> Outcome<T> {
+        match failure {
+            Failure::Go(text) => self.error(at, node, &text),
+            Failure::Own(text) => Err(TemplateError::Limit(text)),
+        }
+    }
+
     fn error<T>(&self, at: usize, node: &dyn std::fmt::Display, text: &str) -> Outcome<T> {
         Err(TemplateError::execute(
             self.source,
@@ -59,9 +90,7 @@ impl<'t> Exec<'t> {
 
     fn list(&mut self, dot: &Value, nodes: &'t [Node]) -> Outcome<Flow> {
         for node in nodes {
-            if let Err(text) = self.context.steps.take(1) {
-                return self.error(0, &"", &text);
-            }
+            self.take(1)?;
             let flow = self.node(dot, node)?;
             if flow != Flow::Done {
                 return Ok(flow);
@@ -76,8 +105,8 @@ impl<'t> Exec<'t> {
             Node::Action(pipe) => {
                 let value = self.pipe(dot, pipe)?;
                 if pipe.variables.is_empty() {
-                    if let Err(text) = self.context.weigh(&value) {
-                        return self.error(pipe_place(pipe), pipe, &text);
+                    if let Err(failure) = self.context.weigh(&value) {
+                        return self.failed(pipe_place(pipe), pipe, failure);
                     }
                     let text = match &value {
                         Value::Nil => "<no value>".to_string(),
@@ -94,8 +123,9 @@ impl<'t> Exec<'t> {
                     } else {
                         dot
                     };
+                    let null = exec.null_dot && !matches!(node, Node::With(_));
                     match value.is_true() {
-                        true => exec.list(inner, &branch.then),
+                        true => exec.with_dot(null, |exec| exec.list(inner, &branch.then)),
                         false => exec.list(dot, &branch.otherwise),
                     }
                 });
@@ -111,12 +141,25 @@ impl<'t> Exec<'t> {
     fn print(&mut self, text: &str) -> Outcome<()> {
         self.out.push_str(text);
         if self.out.len() > MAX_TEXT {
-            return self.error(0, &"", "output is longer than 4 MiB; write less");
+            let failure = own("the output of the template is longer than 4 MiB; write less");
+            return self.failed(0, &"", failure);
         }
-        match self.context.steps.take(text.len() / 16) {
+        self.take(text.len() / 16)
+    }
+
+    fn take(&mut self, steps: usize) -> Outcome<()> {
+        match self.context.steps.take(steps) {
             Ok(()) => Ok(()),
-            Err(text) => self.error(0, &"", &text),
+            Err(failure) => self.failed(0, &"", failure),
         }
+    }
+
+    /// Runs with another dot.
+    fn with_dot<T>(&mut self, null: bool, run: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        let outer = std::mem::replace(&mut self.null_dot, null);
+        let result = run(self);
+        self.null_dot = outer;
+        result
     }
 
     /// Runs with variables that are gone afterwards.
@@ -176,22 +219,21 @@ impl<'t> Exec<'t> {
         for (key, item) in pairs {
             any = true;
             let flow = self.scoped(|exec| {
+                let null = item == Value::Nil;
                 match branch.pipe.variables.as_slice() {
-                    [one] => exec.set(one, item.clone(), branch.pipe.assigns),
+                    [one] => exec.set(one, (item.clone(), null), branch.pipe.assigns),
                     [first, second] => {
-                        exec.set(first, key, branch.pipe.assigns);
-                        exec.set(second, item.clone(), branch.pipe.assigns);
+                        exec.set(first, (key, false), branch.pipe.assigns);
+                        exec.set(second, (item.clone(), null), branch.pipe.assigns);
                     }
                     _ => {}
                 }
-                exec.list(&item, &branch.then)
+                exec.with_dot(null, |exec| exec.list(&item, &branch.then))
             })?;
             if flow == Flow::Break {
                 return Ok(Flow::Done);
             }
-            if let Err(text) = self.context.steps.take(1) {
-                return self.error(0, &"", &text);
-            }
+            self.take(1)?;
         }
         if any {
             Ok(Flow::Done)
@@ -214,36 +256,35 @@ impl<'t> Exec<'t> {
             None => Value::Nil,
         };
         if self.calls >= MAX_CALLS {
-            return self.error(
-                at,
-                &format!("template {name:?}"),
-                "templates call one another too deeply",
-            );
+            let failure = own("the templates call one another more than 32 deep; call fewer");
+            return self.failed(at, &"", failure);
         }
         self.calls += 1;
-        let outer = std::mem::replace(&mut self.variables, vec![("$".to_string(), value.clone())]);
-        self.list(&value, nodes)?;
+        let root = vec![Variable::root(value.clone())];
+        let outer = std::mem::replace(&mut self.variables, root);
+        self.with_dot(false, |exec| exec.list(&value, nodes))?;
         self.variables = outer;
         self.calls -= 1;
         Ok(())
     }
 
-    fn set(&mut self, name: &str, value: Value, assigns: bool) {
-        let existing = self
-            .variables
-            .iter_mut()
-            .rev()
-            .find(|(known, _)| known == name);
-        match existing {
-            Some((_, old)) if assigns => *old = value,
-            _ => self.variables.push((name.to_string(), value)),
+    fn set(&mut self, name: &str, (value, null): Held, assigns: bool) {
+        let new = Variable {
+            name: name.to_string(),
+            value,
+            null,
+        };
+        let mut known = self.variables.iter_mut().rev();
+        match known.find(|known| known.name == name) {
+            Some(old) if assigns => *old = new,
+            _ => self.variables.push(new),
         }
     }
 
     fn pipe(&mut self, dot: &Value, pipe: &'t Pipe) -> Outcome<Value> {
         let value = self.plain_pipe(dot, pipe)?;
         for name in &pipe.variables {
-            self.set(name, value.clone(), pipe.assigns);
+            self.set(name, (value.clone(), false), pipe.assigns);
         }
         Ok(value)
     }
@@ -262,9 +303,7 @@ impl<'t> Exec<'t> {
         command: &'t Command,
         last: Option<Value>,
     ) -> Outcome<Value> {
-        if let Err(text) = self.context.steps.take(1) {
-            return self.error(command.at, command, &text);
-        }
+        self.take(1)?;
         let Some((first, rest)) = command.operands.split_first() else {
             return Ok(Value::Nil);
         };
@@ -287,9 +326,36 @@ impl<'t> Exec<'t> {
         self.operand(dot, first)
     }
 
+    /// The value of an operand that stands for itself: what is no more than null is nothing then.
     fn operand(&mut self, dot: &Value, operand: &'t Operand) -> Outcome<Value> {
+        self.held(dot, operand).map(|(value, _)| value)
+    }
+
+    /// What an operand leads to.
+    fn held(&mut self, dot: &Value, operand: &'t Operand) -> Outcome<Held> {
         match &operand.kind {
-            OperandKind::Dot => Ok(dot.clone()),
+            OperandKind::Dot => Ok((dot.clone(), self.null_dot)),
+            OperandKind::Field(fields) => {
+                self.fields((dot.clone(), self.null_dot), fields, operand)
+            }
+            OperandKind::Variable(name, fields) => {
+                let mut known = self.variables.iter().rev();
+                match known.find(|known| known.name == *name) {
+                    Some(known) => self.fields((known.value.clone(), known.null), fields, operand),
+                    None => self.error(operand.at, operand, &format!("undefined variable: {name}")),
+                }
+            }
+            OperandKind::Chain(inner, fields) => {
+                let value = self.operand(dot, inner)?;
+                self.fields((value, false), fields, operand)
+            }
+            _ => self.made(dot, operand).map(|value| (value, false)),
+        }
+    }
+
+    /// The value of an operand that leads nowhere.
+    fn made(&mut self, dot: &Value, operand: &'t Operand) -> Outcome<Value> {
+        match &operand.kind {
             OperandKind::Nil => Ok(Value::Nil),
             OperandKind::Bool(value) => Ok(Value::Bool(*value)),
             OperandKind::Int(value, _) => Ok(Value::Int(*value)),
@@ -298,34 +364,18 @@ impl<'t> Exec<'t> {
                 self.error(operand.at, operand, &format!("{text} overflows int"))
             }
             OperandKind::Text(value, _) => Ok(Value::text(value)),
-            OperandKind::Field(fields) => self.fields(dot.clone(), fields, operand),
-            OperandKind::Variable(name, fields) => {
-                let value = self
-                    .variables
-                    .iter()
-                    .rev()
-                    .find(|(known, _)| known == name)
-                    .map(|(_, value)| value.clone());
-                match value {
-                    Some(value) => self.fields(value, fields, operand),
-                    None => self.error(operand.at, operand, &format!("undefined variable: {name}")),
-                }
-            }
             OperandKind::Function(name) => {
                 let name_only = Name(name);
-                self.call_function(name, &[], 0, operand.at, &name_only)
+                self.call_function(name, &Arguments::new(&[], 0, &[]), operand.at, &name_only)
             }
             OperandKind::Pipe(pipe) => self.scoped(|exec| exec.pipe(dot, pipe)),
-            OperandKind::Chain(inner, fields) => {
-                let value = self.operand(dot, inner)?;
-                self.fields(value, fields, operand)
-            }
+            _ => self.operand(dot, operand),
         }
     }
 
-    fn fields(&self, mut value: Value, fields: &[String], operand: &Operand) -> Outcome<Value> {
+    fn fields(&self, from: Held, fields: &[String], operand: &Operand) -> Outcome<Held> {
         // Below a member that is missing there is nothing; below a null is an error.
-        let mut is_null = false;
+        let (mut value, mut is_null) = from;
         for field in fields {
             value = match &value {
                 Value::Map(map) => {
@@ -347,7 +397,7 @@ impl<'t> Exec<'t> {
                 }
             };
         }
-        Ok(value)
+        Ok((value, is_null))
     }
 
     fn function(
@@ -363,38 +413,47 @@ impl<'t> Exec<'t> {
         }
         let mut arguments = Vec::with_capacity(operands.len() + 1);
         let mut constants = 0;
+        let mut nulls = Vec::new();
         for (place, operand) in operands.iter().enumerate() {
             if matches!(operand.kind, OperandKind::Int(..) | OperandKind::Float(..)) {
                 constants |= 1u32.checked_shl(place as u32).unwrap_or(0);
             }
-            arguments.push(self.operand(dot, operand)?);
+            let (value, null) = self.held(dot, operand)?;
+            if null {
+                nulls.push(place);
+            }
+            arguments.push(value);
         }
         arguments.extend(last);
-        self.call_function(name, &arguments, constants, command.at, command)
+        let arguments = Arguments::new(&arguments, constants, &nulls);
+        self.call_function(name, &arguments, command.at, command)
     }
 
     fn call_function(
         &mut self,
         name: &str,
-        arguments: &[Value],
-        constants: u32,
+        arguments: &Arguments<'_>,
         at: usize,
         node: &dyn std::fmt::Display,
     ) -> Outcome<Value> {
         let skipped = usize::from(functions::takes_one_member(name));
-        let mut walked = arguments.iter().skip(skipped);
-        let weight: Result<usize, String> = walked.try_fold(1usize, |sum, value| {
+        let mut walked = arguments.all().iter().skip(skipped);
+        let weight: Result<usize, Failure> = walked.try_fold(1usize, |sum, value| {
             Ok(sum.saturating_add(self.context.weigh(value)?))
         });
         let result = weight
             .and_then(|weight| self.context.steps.take(weight))
-            .and_then(|()| functions::call(&mut self.context, name, arguments, constants));
+            .and_then(|()| functions::call(&mut self.context, name, arguments));
         match result {
             Ok(value) => Ok(value),
-            Err(text) if text.starts_with("wrong ") || text.starts_with("invalid value;") => {
-                self.error(at, node, &text)
+            Err(Failure::Go(text)) => {
+                let plain = text.starts_with("wrong ") || text.starts_with("invalid value;");
+                match plain {
+                    true => self.error(at, node, &text),
+                    false => self.error(at, node, &format!("error calling {name}: {text}")),
+                }
             }
-            Err(text) => self.error(at, node, &format!("error calling {name}: {text}")),
+            Err(failure) => self.failed(at, node, failure),
         }
     }
 

@@ -19,6 +19,7 @@ mod value;
 
 use std::collections::BTreeMap;
 
+use limits::Failure;
 use parser::Parsed;
 use value::Value;
 
@@ -39,13 +40,25 @@ pub enum TemplateError {
     /// It failed on this input.
     #[error("{0}")]
     Execute(String),
+    /// It is more than eventlab reads or does, where upstream might go on.
+    #[error("{0}")]
+    Limit(String),
+}
+
+impl From<Failure> for TemplateError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Go(text) => Self::Execute(text),
+            Failure::Own(text) => Self::Limit(text),
+        }
+    }
 }
 
 impl TemplateError {
     /// Whether this program stops here, where upstream might go on.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        matches!(self, Self::Outside(_)) || limits::is_own(&self.to_string())
+        matches!(self, Self::Outside(_) | Self::Limit(_))
     }
 
     fn parse(source: &str, at: usize, text: &str) -> Self {
@@ -85,11 +98,12 @@ impl Template {
     /// Parses a template.
     ///
     /// # Errors
-    /// [`TemplateError::Parse`], also for more than 64 KiB or 64 levels, which Go accepts.
+    /// [`TemplateError::Parse`], and [`TemplateError::Limit`] for more than 64 KiB or 64 levels.
     pub fn parse(source: &str) -> Result<Self, TemplateError> {
         if source.len() > MAX_SOURCE {
-            let text = format!("template is longer than {MAX_SOURCE} bytes; shorten it");
-            return Err(TemplateError::parse(source, 0, &text));
+            return Err(TemplateError::Limit(format!(
+                "eventlab: the template is longer than {MAX_SOURCE} bytes; shorten it"
+            )));
         }
         let parsed = parser::parse(source)?;
         Ok(Self {
@@ -101,9 +115,9 @@ impl Template {
     /// Renders the template with `.Input` as given.
     ///
     /// # Errors
-    /// [`TemplateError::Execute`], also for output over 4 MiB and for too many steps.
+    /// [`TemplateError::Execute`], and [`TemplateError::Limit`] for output over 4 MiB and for too many steps.
     pub fn render(&self, input: &serde_json::Value) -> Result<String, TemplateError> {
-        self.run(Value::from_json(input))
+        self.run(Value::from_json(input)?)
     }
 
     fn run(&self, input: Value) -> Result<String, TemplateError> {
@@ -118,8 +132,7 @@ impl Template {
     pub fn render_json(&self, input: &[u8]) -> Result<String, TemplateError> {
         // Like Go's decoder, take every byte that is not UTF-8 for U+FFFD.
         let text = String::from_utf8_lossy(input);
-        let input =
-            Value::parse_json(&text).map_err(|error| TemplateError::Execute(error.to_string()))?;
+        let input = Value::parse_json(&text).map_err(|error| limits::too_deep_or(&text, &error))?;
         self.run(input)
     }
 

@@ -96,8 +96,8 @@ impl Parser<'_> {
     fn enter(&mut self) -> Result<(), TemplateError> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
-            return Err(self.error(&format!(
-                "nested deeper than {MAX_NESTING} levels; split the template"
+            return Err(TemplateError::Limit(format!(
+                "eventlab: the template is nested deeper than {MAX_NESTING} levels; split it"
             )));
         }
         Ok(())

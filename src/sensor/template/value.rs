@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::limits::TooLarge;
+use super::limits::{Failure, TooLarge, too_deep};
 use super::map::{Map, Members};
 use super::semver::Version;
 use crate::sensor::layout::Moment;
@@ -175,29 +175,32 @@ impl Value {
         serde_json::from_str::<Document>(text).map(|document| document.0)
     }
 
-    /// Turns JSON into a value, whose numbers are floats; what nests deeper than 100 levels becomes nil.
-    pub fn from_json(json: &serde_json::Value) -> Self {
+    /// Turns JSON into a value, whose numbers are floats; refused where it nests deeper than 100 levels.
+    pub fn from_json(json: &serde_json::Value) -> Result<Self, Failure> {
         Self::convert(json, MAX_DEPTH)
     }
 
-    fn convert(json: &serde_json::Value, levels: usize) -> Self {
-        match json {
+    fn convert(json: &serde_json::Value, levels: usize) -> Result<Self, Failure> {
+        Ok(match json {
             serde_json::Value::Null => Self::Nil,
             serde_json::Value::Bool(value) => Self::Bool(*value),
             serde_json::Value::Number(number) => Self::Float(number.as_f64().unwrap_or(0.0)),
             serde_json::Value::String(text) => Self::text(text),
-            _ if levels == 0 => Self::Nil,
+            _ if levels == 0 => return Err(too_deep()),
             serde_json::Value::Array(items) => {
                 let items = items.iter().map(|item| Self::convert(item, levels - 1));
-                Self::List(Rc::new(List::new(items.collect(), Parts::Any)))
+                Self::List(Rc::new(List::new(
+                    items.collect::<Result<_, _>>()?,
+                    Parts::Any,
+                )))
             }
             serde_json::Value::Object(members) => {
                 let members = members
                     .iter()
-                    .map(|(key, value)| (key.clone(), Self::convert(value, levels - 1)));
-                Self::root(members.collect())
+                    .map(|(key, value)| Ok((key.clone(), Self::convert(value, levels - 1)?)));
+                Self::root(members.collect::<Result<_, Failure>>()?)
             }
-        }
+        })
     }
 
     /// How much there is to walk over.

@@ -29,7 +29,7 @@ pub(in crate::sensor) fn to_json(value: &Lua) -> Result<Value, ScriptError> {
 }
 
 fn limit(what: &str) -> ScriptError {
-    ScriptError::Runtime(format!("eventlab: the script's table {what}"))
+    ScriptError::TooLarge(format!("the script's table {what}"))
 }
 
 fn convert(value: &Lua, depth: usize, left: &mut usize) -> Result<Value, ScriptError> {

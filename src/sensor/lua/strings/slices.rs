@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
-use crate::sensor::lua::budget::Budget;
+use crate::sensor::lua::budget::{Bound, Budget};
 use crate::sensor::lua::value::{Text, integer, integer_or};
 
 /// So many values a function may give; upstream's stack has room for few more.
@@ -14,10 +14,9 @@ pub(super) fn install(lua: &Lua, string: &Table, budget: &Arc<Budget>) -> mlua::
     let own = budget.clone();
     let part = move |lua: &Lua, args: (Value, Value, Value)| sub(lua, &own, &args);
     string.raw_set("sub", lua.create_function(part)?)?;
-    string.raw_set(
-        "byte",
-        lua.create_function(|_, args: MultiValue| byte(&args))?,
-    )?;
+    let own = budget.clone();
+    let bytes = move |_: &Lua, args: MultiValue| byte(&own, &args);
+    string.raw_set("byte", lua.create_function(bytes)?)?;
     let text = |lua: &Lua, args: MultiValue| {
         let bytes: mlua::Result<Vec<u8>> = args
             .iter()
@@ -59,7 +58,7 @@ fn offset(index: i64, length: i64) -> i64 {
 }
 
 /// One byte where a place is given; without one all of them, however odd that is.
-fn byte(args: &MultiValue) -> mlua::Result<MultiValue> {
+fn byte(budget: &Budget, args: &MultiValue) -> mlua::Result<MultiValue> {
     let nil = Value::Nil;
     let argument = |place: usize| args.get(place).unwrap_or(&nil);
     let text = Text::argument(argument(0), 1, "byte")?;
@@ -84,10 +83,7 @@ fn byte(args: &MultiValue) -> mlua::Result<MultiValue> {
         .and_then(|(start, end)| bytes.get(start..end))
         .unwrap_or_default();
     if part.len() > MAX_VALUES {
-        return Err(mlua::Error::runtime(format!(
-            "eventlab: string.byte gives {} values, and {MAX_VALUES} are room for; name the places",
-            part.len()
-        )));
+        return Err(budget.stop(Bound::Values));
     }
     let values = part.iter().map(|byte| Value::Number(f64::from(*byte)));
     Ok(MultiValue::from_iter(values))

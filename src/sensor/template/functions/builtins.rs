@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::{Answer, Arguments, Context, Function, new_list_of, new_text};
 use crate::sensor::number::is_printable;
 use crate::sensor::printf::{self, Argument};
-use crate::sensor::template::limits::MAX_TEXT;
+use crate::sensor::template::limits::{Failure, MAX_TEXT};
 use crate::sensor::template::value::{List, Value};
 
 pub(super) const TABLE: &[Function] = &[
@@ -29,7 +29,8 @@ pub(super) const TABLE: &[Function] = &[
             "non-function {} of type {}",
             a.any(0).display(),
             a.any(0).type_name()
-        ))
+        )
+        .into())
     }),
     Function("eq", 1, None, equal),
     Function("ne", 2, Some(2), |_, a| {
@@ -46,8 +47,8 @@ fn length(_: &mut Context, a: &Arguments<'_>) -> Answer {
         Value::Text(text) => text.len(),
         Value::List(list) => list.items.len(),
         Value::Map(map) => map.now().members.len(),
-        Value::Nil => return Err("len of nil pointer".to_string()),
-        other => return Err(format!("len of type {}", other.type_name())),
+        Value::Nil => return Err("len of nil pointer".into()),
+        other => return Err(format!("len of type {}", other.type_name()).into()),
     };
     Ok(Value::Int(length as i64))
 }
@@ -55,7 +56,7 @@ fn length(_: &mut Context, a: &Arguments<'_>) -> Answer {
 fn index(_: &mut Context, a: &Arguments<'_>) -> Answer {
     let mut value = a.any(0).clone();
     if value == Value::Nil {
-        return Err("index of untyped nil".to_string());
+        return Err("index of untyped nil".into());
     }
     for key in &a.all()[1..] {
         value = match (&value, key) {
@@ -75,15 +76,16 @@ fn index(_: &mut Context, a: &Arguments<'_>) -> Answer {
                 element(&bytes, *place)?
             }
             (Value::List(_) | Value::Text(_), Value::Nil) => {
-                return Err("cannot index slice/array with nil".to_string());
+                return Err("cannot index slice/array with nil".into());
             }
             (Value::List(_) | Value::Text(_), key) => {
-                return Err(format!(
-                    "cannot index slice/array with type {}",
-                    key.type_name()
-                ));
+                return Err(
+                    format!("cannot index slice/array with type {}", key.type_name()).into(),
+                );
             }
-            (other, _) => return Err(format!("can't index item of type {}", other.type_name())),
+            (other, _) => {
+                return Err(format!("can't index item of type {}", other.type_name()).into());
+            }
         };
     }
     Ok(value)
@@ -94,7 +96,7 @@ fn element(items: &[Value], place: i64) -> Answer {
         .ok()
         .and_then(|place| items.get(place));
     item.cloned()
-        .ok_or_else(|| format!("index out of range: {place}"))
+        .ok_or_else(|| format!("index out of range: {place}").into())
 }
 
 /// Joins as `fmt.Sprint`: a space between two operands when neither is a text.
@@ -130,8 +132,7 @@ fn println(_: &mut Context, a: &Arguments<'_>) -> Answer {
 fn printf(_: &mut Context, a: &Arguments<'_>) -> Answer {
     let format = a.text(0)?;
     let arguments: Vec<Argument<'_>> = a.all()[1..].iter().map(Value::argument).collect();
-    let text = printf::print(format.as_bytes(), &arguments, MAX_TEXT)
-        .map_err(|error| error.to_string())?;
+    let text = printf::print(format.as_bytes(), &arguments, MAX_TEXT)?;
     super::new_bytes(&text)
 }
 
@@ -181,29 +182,26 @@ pub(super) fn url_query(text: &str) -> String {
     out
 }
 
-fn incompatible<T>(a: &Value, b: &Value) -> Result<T, String> {
+fn incompatible<T>(a: &Value, b: &Value) -> Result<T, Failure> {
     Err(format!(
         "incompatible types for comparison: {} and {}",
         a.type_name(),
         b.type_name()
-    ))
+    )
+    .into())
 }
 
-fn basic_equal(a: &Value, b: &Value) -> Result<bool, String> {
+fn basic_equal(a: &Value, b: &Value) -> Result<bool, Failure> {
     match (a, b) {
         // What is there is not nil, whatever it is.
         (Value::List(_) | Value::Map(_), Value::Nil)
         | (Value::Nil, Value::List(_) | Value::Map(_)) => Ok(false),
-        (Value::List(_) | Value::Map(_), _) => Err(format!(
-            "non-comparable type {}: {}",
-            a.display(),
-            a.type_name()
-        )),
-        (_, Value::List(_) | Value::Map(_)) => Err(format!(
-            "non-comparable type {}: {}",
-            b.display(),
-            b.type_name()
-        )),
+        (Value::List(_) | Value::Map(_), _) => {
+            Err(format!("non-comparable type {}: {}", a.display(), a.type_name()).into())
+        }
+        (_, Value::List(_) | Value::Map(_)) => {
+            Err(format!("non-comparable type {}: {}", b.display(), b.type_name()).into())
+        }
         (Value::Nil, _) | (_, Value::Nil) => Ok(a == b),
         (Value::Int(a) | Value::Int64(a), Value::Int(b) | Value::Int64(b)) => Ok(a == b),
         _ if a.type_name() != b.type_name() => incompatible(a, b),
@@ -213,7 +211,7 @@ fn basic_equal(a: &Value, b: &Value) -> Result<bool, String> {
 
 fn equal(_: &mut Context, a: &Arguments<'_>) -> Answer {
     if a.len() < 2 {
-        return Err("missing argument for comparison".to_string());
+        return Err("missing argument for comparison".into());
     }
     for other in &a.all()[1..] {
         if basic_equal(a.any(0), other)? {
@@ -229,7 +227,7 @@ fn order(a: &Arguments<'_>, holds: fn(Ordering) -> bool) -> Answer {
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
         (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
         (a, b) if a.type_name() == b.type_name() => {
-            return Err("invalid type for comparison".to_string());
+            return Err("invalid type for comparison".into());
         }
         (a, b) => return incompatible(a, b),
     };
@@ -240,6 +238,6 @@ fn order(a: &Arguments<'_>, holds: fn(Ordering) -> bool) -> Answer {
 pub(super) fn part(list: &List, from: usize, to: usize) -> Answer {
     match list.items.get(from..to) {
         Some(part) => new_list_of(part.to_vec(), list.parts),
-        None => Err(format!("slice bounds out of range [{from}:{to}]")),
+        None => Err(format!("slice bounds out of range [{from}:{to}]").into()),
     }
 }

@@ -33,7 +33,7 @@ pub(super) const TABLE: &[Function] = &[
     Function("ternary", 3, Some(3), |_, a| {
         Ok(a.any(usize::from(!a.bool(2)?)).clone())
     }),
-    Function("fail", 1, Some(1), |_, a| Err(a.text(0)?.to_string())),
+    Function("fail", 1, Some(1), |_, a| Err(a.text(0)?.into())),
     Function("int", 1, Some(1), |_, a| Ok(Value::Int(to_int(a.any(0))))),
     Function("int64", 1, Some(1), |_, a| {
         Ok(Value::Int64(to_int(a.any(0))))

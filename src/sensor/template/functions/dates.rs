@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::conversions::{decimal, to_int};
 use super::{Answer, Arguments, Function, new_text};
 use crate::sensor::layout::{self, Moment};
+use crate::sensor::template::limits::Failure;
 use crate::sensor::template::value::Value;
 
 pub(super) const TABLE: &[Function] = &[
@@ -44,6 +45,7 @@ pub(super) const TABLE: &[Function] = &[
                 a.text(1).unwrap_or(""),
                 a.text(0).unwrap_or("")
             )
+            .into()
         })
     }),
     Function("unixEpoch", 1, Some(1), |_, a| match a.any(0) {
@@ -133,7 +135,7 @@ fn in_zone(layout: &str, value: &Value, zone: &str) -> Answer {
     ))
 }
 
-fn parsed(a: &Arguments<'_>) -> Result<Option<Value>, String> {
+fn parsed(a: &Arguments<'_>) -> Result<Option<Value>, Failure> {
     let found = layout::parse(a.text(0)?, a.text(1)?);
     Ok(found.map(|moment| {
         Value::Time(Box::new(Moment {
@@ -146,7 +148,7 @@ fn parsed(a: &Arguments<'_>) -> Result<Option<Value>, String> {
 fn must_modify_date(context: &mut super::Context, a: &Arguments<'_>) -> Answer {
     let change = a.text(0)?;
     if nanoseconds(change).is_none() {
-        return Err(format!("time: invalid duration {change:?}"));
+        return Err(format!("time: invalid duration {change:?}").into());
     }
     modified_date(context, a)
 }

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::{Answer, Function, new_text};
+use crate::sensor::template::limits::{Failure, own, too_deep_or};
 use crate::sensor::template::value::Value;
 
 pub(super) const TABLE: &[Function] = &[
@@ -20,8 +21,9 @@ pub(super) const TABLE: &[Function] = &[
     Function("mustToPrettyJson", 1, Some(1), |_, a| {
         json(a.any(0), true, "  ")
     }),
-    Function("fromJson", 1, Some(1), |_, a| {
-        Ok(from_json(a.text(0)?).unwrap_or(Value::Nil))
+    Function("fromJson", 1, Some(1), |_, a| match from_json(a.text(0)?) {
+        Err(Failure::Go(_)) => Ok(Value::Nil),
+        answer => answer,
     }),
     Function("mustFromJson", 1, Some(1), |_, a| from_json(a.text(0)?)),
     Function("b64enc", 1, Some(1), |_, a| {
@@ -60,19 +62,19 @@ fn json(value: &Value, escape_html: bool, indent: &str) -> Answer {
 }
 
 fn from_json(text: &str) -> Answer {
-    serde_json::from_str(text)
-        .map(|json| Value::from_json(&json))
-        .map_err(|error| error.to_string())
+    match serde_json::from_str(text) {
+        Ok(json) => Value::from_json(&json),
+        Err(error) => Err(too_deep_or(text, &error)),
+    }
 }
 
 /// What was decoded, if it is text: a template here holds no other bytes, where Go's does.
 fn decoded(bytes: Vec<u8>) -> Answer {
     match String::from_utf8(bytes) {
         Ok(text) => new_text(text),
-        Err(_) => Err(
-            "eventlab: decoding gives bytes that are not UTF-8, which a template here does not hold; decode them in the workflow"
-                .to_string(),
-        ),
+        Err(_) => Err(own(
+            "decoding gives bytes that are not UTF-8, which a template here does not hold; decode them in the workflow",
+        )),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::builtins::part;
 use super::conversions::to_int;
 use super::{Answer, Arguments, Context, Function, new_list, new_list_of};
-use crate::sensor::template::limits::TooLarge;
+use crate::sensor::template::limits::{Failure, TooLarge};
 use crate::sensor::template::value::{Parts, Value};
 
 /// Elements that `until` and its like may make.
@@ -92,11 +92,11 @@ pub(super) const TABLE: &[Function] = &[
     Function("seq", 0, Some(3), seq),
 ];
 
-fn items<'a>(a: &Arguments<'a>, place: usize, name: &str) -> Result<&'a [Value], String> {
+fn items<'a>(a: &Arguments<'a>, place: usize, name: &str) -> Result<&'a [Value], Failure> {
     match a.any(place) {
         Value::List(list) => Ok(&list.items),
-        Value::Nil => Err(format!("Cannot find {name} on type invalid")),
-        other => Err(format!("Cannot find {name} on type {}", other.kind_name())),
+        Value::Nil => Err(format!("Cannot find {name} on type invalid").into()),
+        other => Err(format!("Cannot find {name} on type {}", other.kind_name()).into()),
     }
 }
 
@@ -121,7 +121,7 @@ fn chunk(_: &mut Context, a: &Arguments<'_>) -> Answer {
                 return new_list_of(Vec::new(), Parts::Lists);
             }
             if items.len() != 1 || size == 0 {
-                return Err("runtime error: makeslice: len out of range".to_owned());
+                return Err("runtime error: makeslice: len out of range".into());
             }
             1
         }
@@ -148,7 +148,8 @@ fn slice(_: &mut Context, a: &Arguments<'_>) -> Answer {
         return Err(format!(
             "list should be type of slice or array but {}",
             a.any(0).kind_name()
-        ));
+        )
+        .into());
     };
     if list.items.is_empty() {
         return Ok(Value::Nil);
@@ -160,11 +161,11 @@ fn slice(_: &mut Context, a: &Arguments<'_>) -> Answer {
     part(list, place(1, 0), place(2, list.items.len()))
 }
 
-fn range(start: i64, stop: i64, step: i64) -> Result<Vec<i64>, String> {
+fn range(start: i64, stop: i64, step: i64) -> Result<Vec<i64>, Failure> {
     let count = (i128::from(stop) - i128::from(start)).unsigned_abs()
         / i128::from(step).unsigned_abs().max(1);
     if count > MAX_COUNT.unsigned_abs().into() {
-        return Err(TooLarge.to_string());
+        return Err(TooLarge.into());
     }
     let mut values = Vec::new();
     let mut at = start;

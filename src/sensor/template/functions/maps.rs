@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{Answer, Arguments, Context, Function, new_list, new_map, new_texts, text_of};
-use crate::sensor::template::limits::TooLarge;
+use crate::sensor::template::limits::{Failure, TooLarge};
 use crate::sensor::template::map::{Map, Members};
 use crate::sensor::template::value::Value;
 
@@ -18,7 +18,7 @@ pub(super) const TABLE: &[Function] = &[
     }),
     Function("set", 3, Some(3), |context, a| {
         let Some(object) = a.object(0)? else {
-            return Err("assignment to entry in nil map".to_owned());
+            return Err("assignment to entry in nil map".into());
         };
         insert(context, object, a.text(1)?, a.any(2))?;
         Ok(a.any(0).clone())
@@ -61,24 +61,22 @@ pub(super) const TABLE: &[Function] = &[
         merged(context, a, true)
     }),
     Function("deepCopy", 1, Some(1), |_, a| match a.any(0) {
-        Value::Nil => Err("reflect: call of reflect.Value.Type on zero Value".to_string()),
+        Value::Nil => Err("reflect: call of reflect.Value.Type on zero Value".into()),
         value => copy(value),
     }),
     Function("dig", 3, None, dig),
 ];
 
 /// Puts a member in, unless the object would come to hold itself.
-fn insert(context: &mut Context, object: &Map, key: &str, value: &Value) -> Result<(), String> {
-    let weight = value
-        .measure(Some(object))
-        .map_err(|error| error.to_string())?;
+fn insert(context: &mut Context, object: &Map, key: &str, value: &Value) -> Result<(), Failure> {
+    let weight = value.measure(Some(object))?;
     context
         .steps
         .take(weight.saturating_add(object.copied_by_change()))?;
     context.changed = true;
     object.insert(key, value.clone());
     if object.now().weight > super::super::value::MAX_WEIGHT {
-        return Err(TooLarge.to_string());
+        return Err(TooLarge.into());
     }
     Ok(())
 }
@@ -121,8 +119,8 @@ fn copy(value: &Value) -> Answer {
                 .members
                 .iter()
                 .map(|(key, value)| Ok((key.clone(), copy(value)?)))
-                .collect::<Result<_, String>>()?;
-            Value::map(copied, map.texts).map_err(|error| error.to_string())
+                .collect::<Result<_, Failure>>()?;
+            Value::map(copied, map.texts).map_err(Failure::from)
         }
         other => Ok(other.clone()),
     }
@@ -148,7 +146,7 @@ fn merge_into(
     target: &Rc<Map>,
     source: &Members,
     overwrite: bool,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     for (key, new) in &source.members {
         context.steps.take(1)?;
         let old = target.now().members.get(key).cloned();
@@ -177,16 +175,16 @@ fn dig(_: &mut Context, a: &Arguments<'_>) -> Answer {
     };
     let last = a.len() - 1;
     let Value::Map(map) = a.any(last) else {
-        return Err(unlike(a.any(last), "map[string]interface {}"));
+        return Err(unlike(a.any(last), "map[string]interface {}").into());
     };
     let keys = &a.all()[..last - 1];
     if let Some(other) = keys.iter().find(|key| !matches!(key, Value::Text(_))) {
-        return Err(unlike(other, "string"));
+        return Err(unlike(other, "string").into());
     }
     let mut value = Value::Map(map.clone());
     for key in keys {
         let Value::Map(map) = &value else {
-            return Err(unlike(&value, "map[string]interface {}"));
+            return Err(unlike(&value, "map[string]interface {}").into());
         };
         let found = match key {
             Value::Text(key) => map.now().members.get(&**key).cloned(),

@@ -73,7 +73,7 @@ pub(super) const TABLE: &[Function] = &[
 fn divided(a: &Arguments<'_>, divide: fn(i64, i64) -> Option<i64>) -> Answer {
     let (value, by) = (to_int(a.any(0)), to_int(a.any(1)));
     if by == 0 {
-        return Err("runtime error: integer divide by zero".to_string());
+        return Err("runtime error: integer divide by zero".into());
     }
     // The one overflow gives back what it divides.
     Ok(Value::Int64(divide(value, by).unwrap_or(value)))

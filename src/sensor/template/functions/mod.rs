@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use self::conversions::to_int;
-use super::limits::{MAX_TEXT, Steps, TooLarge};
+use super::limits::{Failure, MAX_TEXT, Steps, TooLarge};
 use super::map::{Map, Members};
 use super::value::{Parts, Value};
 use crate::sensor::regex::Regex;
@@ -34,15 +34,15 @@ pub(super) struct Context {
 
 impl Context {
     /// How much there is to walk over in a value.
-    pub fn weigh(&self, value: &Value) -> Result<usize, String> {
+    pub fn weigh(&self, value: &Value) -> Result<usize, Failure> {
         match self.changed {
-            true => value.measure(None).map_err(|error| error.to_string()),
+            true => value.measure(None).map_err(Failure::from),
             false => Ok(value.weight()),
         }
     }
 }
 
-type Answer = Result<Value, String>;
+type Answer = Result<Value, Failure>;
 type Call = fn(&mut Context, &Arguments<'_>) -> Answer;
 
 /// A function: least and most arguments, `None` for any number, and what it does.
@@ -147,27 +147,25 @@ pub(super) fn takes_one_member(name: &str) -> bool {
     matches!(name, "get" | "hasKey" | "set" | "unset")
 }
 
-/// Calls a function; the bits of `constants` say which arguments are numbers that stand in the template.
-pub(super) fn call(context: &mut Context, name: &str, values: &[Value], constants: u32) -> Answer {
+/// Calls a function.
+pub(super) fn call(context: &mut Context, name: &str, arguments: &Arguments<'_>) -> Answer {
     let Some(Function(_, least, most, function)) = find(name) else {
-        return Err(format!("function {name:?} not defined"));
+        return Err(format!("function {name:?} not defined").into());
     };
-    let got = values.len();
+    let got = arguments.len();
     if got < *least && most.is_none() {
-        return Err(format!(
-            "wrong number of args for {name}: want at least {least} got {got}"
-        ));
+        return Err(
+            format!("wrong number of args for {name}: want at least {least} got {got}").into(),
+        );
     }
     if got < *least || most.is_some_and(|most| got > most) {
-        return Err(format!(
-            "wrong number of args for {name}: want {least} got {got}"
-        ));
+        return Err(format!("wrong number of args for {name}: want {least} got {got}").into());
     }
-    let answer = function(context, &Arguments { values, constants })?;
+    let answer = function(context, arguments)?;
     if let Value::Text(text) = &answer
         && text.len() > MAX_TEXT
     {
-        return Err(TooLarge.to_string());
+        return Err(TooLarge.into());
     }
     Ok(answer)
 }
@@ -176,24 +174,48 @@ pub(super) fn call(context: &mut Context, name: &str, values: &[Value], constant
 pub(super) struct Arguments<'a> {
     values: &'a [Value],
     constants: u32,
+    nulls: &'a [usize],
 }
 
-fn wrong_type<T>(expected: &str, value: &Value) -> Result<T, String> {
+fn wrong_type<T>(expected: &str, value: &Value) -> Result<T, Failure> {
     match value {
-        Value::Nil => Err(format!("invalid value; expected {expected}")),
+        Value::Nil => Err(format!("invalid value; expected {expected}").into()),
         value => Err(format!(
             "wrong type for value; expected {expected}; got {}",
             value.type_name()
-        )),
+        )
+        .into()),
     }
 }
 
 impl<'a> Arguments<'a> {
+    /// Values of which some are numbers that stand in the template, one bit each, and some nulls that stand in data.
+    pub(super) fn new(values: &'a [Value], constants: u32, nulls: &'a [usize]) -> Self {
+        Self {
+            values,
+            constants,
+            nulls,
+        }
+    }
+
     fn len(&self) -> usize {
         self.values.len()
     }
 
-    fn all(&self) -> &'a [Value] {
+    /// Go's complaint about the type of an argument. A null of data has one, what is missing has none.
+    fn wrong_type<T>(&self, expected: &str, place: usize) -> Result<T, Failure> {
+        if self.is_null(place) {
+            let text = format!("wrong type for value; expected {expected}; got interface {{}}");
+            return Err(text.into());
+        }
+        wrong_type(expected, self.any(place))
+    }
+
+    fn is_null(&self, place: usize) -> bool {
+        self.nulls.contains(&place)
+    }
+
+    pub(super) fn all(&self) -> &'a [Value] {
         self.values
     }
 
@@ -201,29 +223,29 @@ impl<'a> Arguments<'a> {
         self.values.get(place).unwrap_or(&Value::Nil)
     }
 
-    fn text(&self, place: usize) -> Result<&'a str, String> {
+    fn text(&self, place: usize) -> Result<&'a str, Failure> {
         match self.any(place) {
             Value::Text(text) => Ok(text),
-            other => wrong_type("string", other),
+            _ => self.wrong_type("string", place),
         }
     }
 
-    fn int(&self, place: usize) -> Result<i64, String> {
+    fn int(&self, place: usize) -> Result<i64, Failure> {
         match self.any(place) {
             Value::Int(value) => Ok(*value),
             // A constant without a fraction is a whole number however it is written.
             Value::Float(value) if self.is_constant(place) && *value == value.trunc() => {
                 Ok(to_int(&Value::Float(*value)))
             }
-            other => wrong_type("int", other),
+            _ => self.wrong_type("int", place),
         }
     }
 
-    fn float(&self, place: usize) -> Result<f64, String> {
+    fn float(&self, place: usize) -> Result<f64, Failure> {
         match self.any(place) {
             Value::Float(value) => Ok(*value),
             Value::Int(value) if self.is_constant(place) => Ok(*value as f64),
-            other => wrong_type("float64", other),
+            _ => self.wrong_type("float64", place),
         }
     }
 
@@ -231,26 +253,26 @@ impl<'a> Arguments<'a> {
         place < 32 && self.constants >> place & 1 == 1
     }
 
-    fn bool(&self, place: usize) -> Result<bool, String> {
+    fn bool(&self, place: usize) -> Result<bool, Failure> {
         match self.any(place) {
             Value::Bool(value) => Ok(*value),
-            other => wrong_type("bool", other),
+            _ => self.wrong_type("bool", place),
         }
     }
 
     /// What an object holds; nothing stands for an empty one, as Go passes it.
-    fn map(&self, place: usize) -> Result<Rc<Members>, String> {
+    fn map(&self, place: usize) -> Result<Rc<Members>, Failure> {
         Ok(self
             .object(place)?
             .map_or_else(Rc::default, |map| map.now()))
     }
 
     /// An object, or nothing.
-    fn object(&self, place: usize) -> Result<Option<&'a Rc<Map>>, String> {
+    fn object(&self, place: usize) -> Result<Option<&'a Rc<Map>>, Failure> {
         match self.any(place) {
             Value::Map(map) if !map.texts => Ok(Some(map)),
-            Value::Nil => Ok(None),
-            other => wrong_type("map[string]interface {}", other),
+            Value::Nil if !self.is_null(place) => Ok(None),
+            _ => self.wrong_type("map[string]interface {}", place),
         }
     }
 }
@@ -260,7 +282,7 @@ fn new_list(items: Vec<Value>) -> Answer {
 }
 
 fn new_list_of(items: Vec<Value>, parts: Parts) -> Answer {
-    Value::list(items, parts).map_err(|error| error.to_string())
+    Value::list(items, parts).map_err(Failure::from)
 }
 
 fn new_texts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Answer {
@@ -268,12 +290,12 @@ fn new_texts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Answer {
 }
 
 fn new_map(members: BTreeMap<String, Value>) -> Answer {
-    Value::map(members, false).map_err(|error| error.to_string())
+    Value::map(members, false).map_err(Failure::from)
 }
 
 /// An object whose values are declared to be texts.
 fn new_text_map(members: BTreeMap<String, Value>) -> Answer {
-    Value::map(members, true).map_err(|error| error.to_string())
+    Value::map(members, true).map_err(Failure::from)
 }
 
 fn new_text(text: impl AsRef<str>) -> Answer {

@@ -2,7 +2,7 @@
 
 use super::{Answer, Arguments, Context, Function, new_text, new_texts};
 use crate::sensor::regex::{Regex, RegexError, Submatches};
-use crate::sensor::template::limits::{MAX_TEXT, TooLarge};
+use crate::sensor::template::limits::{Failure, MAX_TEXT, TooLarge};
 use crate::sensor::template::value::{Parts, Value};
 
 /// Steps that compiling one pattern costs.
@@ -12,7 +12,7 @@ pub(super) const TABLE: &[Function] = &[
     Function("regexMatch", 2, Some(2), |context, a| {
         // Alone among its kind it takes a pattern that does not compile for one that does not match.
         let regex = match compiled(context, a.text(0)?)? {
-            Err(error) if error.is_own() => return Err(error.to_string()),
+            Err(error) if error.is_own() => return Err(error.into()),
             regex => regex.ok(),
         };
         let text = a.text(1)?.as_bytes();
@@ -51,11 +51,11 @@ pub(super) const TABLE: &[Function] = &[
     }),
 ];
 
-fn compile(context: &mut Context, pattern: &str) -> Result<Regex, String> {
-    compiled(context, pattern)?.map_err(|error| error.to_string())
+fn compile(context: &mut Context, pattern: &str) -> Result<Regex, Failure> {
+    compiled(context, pattern)?.map_err(Failure::from)
 }
 
-fn compiled(context: &mut Context, pattern: &str) -> Result<Result<Regex, RegexError>, String> {
+fn compiled(context: &mut Context, pattern: &str) -> Result<Result<Regex, RegexError>, Failure> {
     if let Some(regex) = context.patterns.get(pattern) {
         return Ok(Ok(regex.clone()));
     }
@@ -67,10 +67,10 @@ fn compiled(context: &mut Context, pattern: &str) -> Result<Result<Regex, RegexE
     Ok(regex)
 }
 
-fn submatches(regex: &Regex, text: &str, limit: usize) -> Result<Vec<Submatches>, String> {
+fn submatches(regex: &Regex, text: &str, limit: usize) -> Result<Vec<Submatches>, Failure> {
     let found = regex.find_submatches(text.as_bytes(), limit);
     // It compiled without its groups: only a limit of this program can refuse it now.
-    found.map_err(|error| error.to_string())
+    found.map_err(|error| Failure::Own(error.to_string()))
 }
 
 /// How many matches a count asks for; negative asks for all.
@@ -142,7 +142,7 @@ fn replace(context: &mut Context, a: &Arguments<'_>, literal: bool) -> Answer {
             expand(&mut out, with, text, &found, &regex);
         }
         if out.len() > MAX_TEXT {
-            return Err(TooLarge.to_string());
+            return Err(TooLarge.into());
         }
         from = end;
     }

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Answer, Arguments, Context, Function, new_text};
-use crate::sensor::template::limits::{MAX_TEXT, TooLarge};
+use crate::sensor::template::limits::{Failure, MAX_TEXT, TooLarge};
 use crate::sensor::template::value::Value;
 
 pub(super) const TABLE: &[Function] = &[
@@ -31,7 +31,7 @@ pub(super) const TABLE: &[Function] = &[
         let (least, most) = (a.int(0)?, a.int(1)?);
         match most.checked_sub(least).and_then(|n| u64::try_from(n).ok()) {
             Some(size) if size > 0 => Ok(Value::Int(least.wrapping_add((word() % size) as i64))),
-            _ => Err("invalid argument to Intn".to_string()),
+            _ => Err("invalid argument to Intn".into()),
         }
     }),
     Function("shuffle", 1, Some(1), |context, a| {
@@ -56,10 +56,10 @@ fn word() -> u64 {
         .fold(0, |word, byte| word << 8 | u64::from(byte))
 }
 
-fn count(context: &mut Context, a: &Arguments<'_>) -> Result<usize, String> {
+fn count(context: &mut Context, a: &Arguments<'_>) -> Result<usize, Failure> {
     let count = usize::try_from(a.int(0)?).unwrap_or(0);
     if count > MAX_TEXT {
-        return Err(TooLarge.to_string());
+        return Err(TooLarge.into());
     }
     context.steps.take(count)?;
     Ok(count)

@@ -8,7 +8,7 @@ use super::{
     texts_of,
 };
 use crate::sensor::number::quote;
-use crate::sensor::template::limits::{MAX_TEXT, TooLarge};
+use crate::sensor::template::limits::{Failure, MAX_TEXT, TooLarge};
 use crate::sensor::template::value::Value;
 
 pub(super) const TABLE: &[Function] = &[
@@ -135,7 +135,7 @@ pub(super) const TABLE: &[Function] = &[
             sum.saturating_add(text.len() + separator.len())
         });
         if length > MAX_TEXT {
-            Err(TooLarge.to_string())
+            Err(TooLarge.into())
         } else {
             new_text(texts.join(separator))
         }
@@ -262,7 +262,7 @@ fn replace(_: &mut Context, a: &Arguments<'_>) -> Answer {
         text.matches(old).count()
     };
     if count.saturating_mul(new.len()).saturating_add(text.len()) > MAX_TEXT {
-        return Err(TooLarge.to_string());
+        return Err(TooLarge.into());
     }
     new_text(text.replace(old, new))
 }
@@ -273,7 +273,7 @@ fn repeat(context: &mut Context, a: &Arguments<'_>) -> Answer {
     let text = a.text(1)?;
     let length = text.len().saturating_mul(count);
     if length > MAX_TEXT {
-        return Err(TooLarge.to_string());
+        return Err(TooLarge.into());
     }
     context.steps.take(length / 16)?;
     new_text(if length == 0 {
@@ -293,7 +293,7 @@ fn substr(_: &mut Context, a: &Arguments<'_>) -> Answer {
     } else {
         bytes.get(place(start)..place(end))
     };
-    range.map_or_else(|| Err("slice bounds out of range".to_string()), new_bytes)
+    range.map_or_else(|| Err("slice bounds out of range".into()), new_bytes)
 }
 
 fn trunc(_: &mut Context, a: &Arguments<'_>) -> Answer {
@@ -339,12 +339,12 @@ fn quoted(a: &Arguments<'_>, quote: impl Fn(&str) -> String) -> String {
     parts.join(" ")
 }
 
-fn indent(spaces: i64, text: &str) -> Result<String, String> {
+fn indent(spaces: i64, text: &str) -> Result<String, Failure> {
     let spaces =
         usize::try_from(spaces).map_err(|_| "strings: negative Repeat count".to_string())?;
     let lines = text.matches('\n').count() + 1;
     if spaces.saturating_mul(lines).saturating_add(text.len()) > MAX_TEXT {
-        return Err(TooLarge.to_string());
+        return Err(TooLarge.into());
     }
     let pad = " ".repeat(spaces);
     Ok(format!("{pad}{}", text.replace('\n', &format!("\n{pad}"))))
