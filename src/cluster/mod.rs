@@ -13,6 +13,7 @@ mod embedded_host;
 mod fingerprint;
 mod fitting;
 mod forward;
+mod hearing;
 mod inventory;
 mod kube_host;
 mod ledger;
@@ -41,6 +42,7 @@ pub use apply::{Applied, ApplyError, Change};
 pub use bus::{BusMessage, BusView};
 pub use context::{Context, ContextError, ContextRequest};
 pub use fingerprint::{Drift, Fingerprint};
+pub use hearing::{Hearing, Silence};
 pub use inventory::{Held, Inventory, NamespaceEnd};
 pub use kube_host::{BusAccess, RealCluster};
 pub use ledger::{
@@ -94,6 +96,10 @@ pub trait Host: Send + Sync {
     }
     /// Why nothing goes on until somebody helps, where the host itself can tell.
     fn trouble(&self) -> Option<String> {
+        None
+    }
+    /// Tells while nothing is heard of the API server, where it can be lost.
+    fn hearing(&self) -> Option<Hearing> {
         None
     }
     /// The options by which `kubectl` goes to this cluster from any terminal.
@@ -343,6 +349,12 @@ impl Cluster {
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.host.trouble()
+    }
+
+    /// Tells while nothing is heard of the API server, where it can be lost.
+    #[must_use]
+    pub fn hearing(&self) -> Option<Hearing> {
+        self.host.hearing()
     }
 
     /// What the cluster held and has no more since it was left, in sentences, where the host itself can tell.

@@ -16,13 +16,13 @@ use super::facts::Place;
 use super::fault;
 use super::observer::{Observer, Record};
 use super::work::{Job, Patience, Worker};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Hearing, Silence};
 use crate::evidence::journal::IntentAction;
 use crate::evidence::{Entry, Fact};
 use crate::lab::Catalog;
 use crate::session::files::Opened;
 use crate::session::files::WorkingCopies;
-use crate::session::{Context, Difference, Effect, FilesError, Message, SessionFiles, State};
+use crate::session::{Context, Difference, Effect, FilesError, Message, SessionFiles, State, Wait};
 
 /// A longer working copy is not read.
 const COPY_LIMIT: u64 = 1 << 20;
@@ -67,6 +67,8 @@ pub struct Driver {
     worker: JoinHandle<()>,
     /// Looks whether somebody else changes what this lab has applied.
     watch: Watch,
+    /// `None` where the cluster cannot be lost.
+    hearing: Option<Hearing>,
     failure: Option<String>,
 }
 
@@ -193,6 +195,7 @@ impl Driver {
             cancel: CancellationToken::new(),
             worker,
             watch: Watch::start(cluster.clone()),
+            hearing: cluster.hearing(),
             failure: None,
         };
         driver.carry_out(effects)?;
@@ -261,6 +264,10 @@ impl Driver {
                 drift = self.watch.next() => if !self.state.knows(&drift) {
                     return Incoming { generation: None, message: Ok(Message::Drift(drift)) };
                 },
+                silence = heard(&mut self.hearing) => {
+                    let wait = silence.map(|Silence { what, since }| Wait { what, since });
+                    return Incoming { generation: None, message: Ok(Message::Unheard(wait)) };
+                }
             }
         }
     }
@@ -414,6 +421,14 @@ impl Driver {
     /// The copy cannot be written; the old one is still there then.
     pub fn write_copy(&self, file: &str, text: &str) -> Result<(), DriverError> {
         Ok(self.copies.write(file, text)?)
+    }
+}
+
+/// What there is to say of a cluster of which nothing is heard, or is again.
+async fn heard(hearing: &mut Option<Hearing>) -> Option<Silence> {
+    match hearing {
+        Some(hearing) => hearing.next().await,
+        None => std::future::pending().await,
     }
 }
 
