@@ -27,6 +27,7 @@ mod rights;
 mod running;
 mod secrets;
 mod steady;
+mod tls;
 mod told;
 
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub use manifest::{Manifest, ManifestError};
 pub use prepare::{Preview, Waiting};
 pub use reach::{Connection, Request, Response, SendError, Stream, Unconnected};
 pub use secrets::{texts_in, texts_of};
+pub use tls::KnownCertificate;
 pub use told::{told, unanswered};
 
 /// What the rest of the program cannot know of a cluster except through this.
