@@ -6,6 +6,7 @@ use super::exit::{Exit, Failure};
 use super::output::{self, note};
 use super::place::Place;
 use super::run::Format;
+use super::waits;
 use crate::cluster::doctor::{self, Options, Point, Verdict};
 use crate::cluster::{Cluster, Context};
 use crate::kinds::NAMESPACE;
@@ -35,6 +36,7 @@ pub async fn run(place: &Place, args: &DoctorArgs) -> Result<Exit, Failure> {
     if args.try_image {
         context.confirm(&request).map_err(Failure::usage)?;
     }
+    waits::tell(context.hearing());
     let cluster = Cluster::of_context(&context, NAMESPACE, place.real.options(None));
     let options = Options {
         try_image: args.try_image,

@@ -28,6 +28,7 @@ mod start;
 mod status;
 mod target;
 mod trace;
+mod waits;
 
 use std::ffi::OsString;
 

@@ -12,6 +12,7 @@ use super::exit::{Exit, Failure};
 use super::output::{Stdout, note};
 use super::place::Place;
 use super::start::{self, Started};
+use super::waits;
 use crate::runner::work::Patience;
 use crate::tui::palette::{Background, ColorChoice, Depth, is_seven_bits};
 use crate::tui::screen::{self, End, ScreenError};
@@ -92,6 +93,7 @@ pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, 
     place.bus.prepare(&folder).await?;
     let mut started =
         start::session_with_seed(place, &folder, catalog, Patience::default(), seed).await?;
+    waits::hush();
     let drawn = AssertUnwindSafe(draw(&mut started, look, &folder))
         .catch_unwind()
         .await;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::exit::Failure;
 use super::output::note;
 use super::place::{Place, Real};
-use super::seeds;
+use super::{seeds, waits};
 use crate::cluster::{Cluster, Context, unanswered};
 use crate::embedded::cluster::{EmbeddedCluster, EmbeddedConfig};
 use crate::embedded::node::own_program;
@@ -164,6 +164,7 @@ pub async fn confirmed(real: &Real) -> Result<Option<Context>, Failure> {
     };
     let context = Context::load(&request).await.map_err(Failure::usage)?;
     context.confirm(&request).map_err(Failure::usage)?;
+    waits::tell(context.hearing());
     Ok(Some(context))
 }
 

@@ -12,13 +12,13 @@ use super::place::Place;
 use super::prepare::agreed;
 use super::run::Format;
 use super::start;
-use crate::cluster::{Cluster, Context, ContextRequest};
+use crate::cluster::{Cluster, Context, ContextRequest, KnownCertificate};
 use crate::embedded::services::eventsource;
 use crate::kinds::NAMESPACE;
 use crate::report::explain::walk::{Input, walk};
 use crate::report::explain::{Request, Sensor, Stop, Walk};
 use crate::runner::sending;
-use crate::runner::trace::{Finding, Pipeline, Search, Sought, Standing, TraceError};
+use crate::runner::trace::{Finding, Pipeline, Search, Sought, Standing, TraceError, Webhook};
 
 /// Arguments of `trace`.
 #[derive(Clone, Debug, Args)]
@@ -161,13 +161,14 @@ async fn send(
     );
     let body = args.body.clone().unwrap_or_default().into_bytes();
     let request = webhook.request(&headers, body, &trace);
-    note!(
-        "{}",
-        sending::command(
-            &request,
-            &format!("http://{}:{}", webhook.service, webhook.port)
-        )
-    );
+    let certificate = certificate(cluster, &webhook).await?;
+    let scheme = if certificate.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let url = format!("{scheme}://{}:{}", webhook.service, webhook.port);
+    note!("{}", sending::command(&request, &url));
     let question = format!(
         "Send this one event to EventSource {} in namespace {} of {}?",
         pipeline.source_name(),
@@ -182,9 +183,37 @@ async fn send(
         arrival: None,
     };
     let mut search = Search::begin(cluster, pipeline, sought, true).await;
-    let answer = cluster.send(&webhook.service, webhook.port, &request).await;
+    let (service, port) = (&webhook.service, webhook.port);
+    let answer = match &certificate {
+        Some(known) => cluster.send_secured(service, port, &request, known).await,
+        None => cluster.send(service, port, &request).await,
+    };
     search.answered(answer);
     Ok(Some(search))
+}
+
+/// What a webhook over TLS has to show: the certificate of its Secret, since its name is of the cluster.
+async fn certificate(
+    cluster: &Cluster,
+    webhook: &Webhook,
+) -> Result<Option<KnownCertificate>, Failure> {
+    let Some(place) = &webhook.tls else {
+        return Ok(None);
+    };
+    let (name, key) = (&place.name, &place.key);
+    let unread = |why: String| {
+        Failure::environment(format!(
+            "the webhook speaks TLS, and {why}; send the event as you always do and look for it with --no-send --arrival ID"
+        ))
+    };
+    let value = cluster.secret_value(name, key).await;
+    let value = value.map_err(|error| unread(error.to_string()))?;
+    let Some(pem) = value else {
+        return Err(unread(format!("there is no {key} in a Secret {name}")));
+    };
+    let known = KnownCertificate::from_pem(&pem)
+        .map_err(|error| unread(format!("{key} of Secret {name} cannot be used: {error}")))?;
+    Ok(Some(known))
 }
 
 fn headers(given: &[String]) -> Result<Vec<(String, String)>, Failure> {

@@ -4,12 +4,14 @@
 //! unless its name is given a second time.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube::Client;
 use kube::client::{AuthError, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
+use super::hearing::Hearing;
 use super::proxy::{self, Surroundings};
 use super::{doctor, steady, unanswered};
 use crate::embedded::api::tls::init_tls;
@@ -73,6 +75,7 @@ pub struct Context {
     pub client: Client,
     config: Config,
     kubeconfig: Option<PathBuf>,
+    hearing: Arc<OnceLock<Hearing>>,
 }
 
 impl Context {
@@ -127,6 +130,7 @@ impl Context {
             client,
             config,
             kubeconfig: request.kubeconfig.clone().or_else(only_listed),
+            hearing: Arc::default(),
         })
     }
 
@@ -146,6 +150,13 @@ impl Context {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Tells while nothing is heard of the API server; asks from the first call on. To be called inside a tokio runtime.
+    #[must_use]
+    pub fn hearing(&self) -> Hearing {
+        let start = || Hearing::start(self.client.clone(), self.server.clone());
+        self.hearing.get_or_init(start).clone()
     }
 
     /// The options by which a command of `kubectl` or `eventlab` goes to this context.

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use super::bus_link::{self, BusLink};
 use super::context::Context;
 use super::forward::{Forwarder, Target};
+use super::hearing::Hearing;
 use super::reach::{Connection, Unconnected, dial};
 use super::{Cluster, EVENT_BUS, Host, NoBus, RewindError};
 use crate::embedded::bus::Bus;
@@ -48,6 +49,7 @@ impl Cluster {
             forwarder,
             options,
             kubectl: context.options(),
+            hearing: context.hearing(),
         };
         Self::of_host(
             context.client.clone(),
@@ -64,6 +66,7 @@ struct KubeHost {
     options: RealCluster,
     /// See [`Host::kubectl_options`].
     kubectl: String,
+    hearing: Hearing,
     /// The connection to each EventBus, by namespace and name.
     links: Mutex<BTreeMap<(String, String), BusLink>>,
 }
@@ -95,6 +98,10 @@ impl KubeHost {
 }
 
 impl Host for KubeHost {
+    fn hearing(&self) -> Option<Hearing> {
+        Some(self.hearing.clone())
+    }
+
     fn kubectl_options(&self) -> Option<String> {
         Some(self.kubectl.clone())
     }

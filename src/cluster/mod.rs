@@ -13,6 +13,7 @@ mod embedded_host;
 mod fingerprint;
 mod fitting;
 mod forward;
+mod hearing;
 mod inventory;
 mod kube_host;
 mod ledger;
@@ -26,6 +27,7 @@ mod rights;
 mod running;
 mod secrets;
 mod steady;
+mod tls;
 mod told;
 
 use std::sync::Arc;
@@ -41,6 +43,7 @@ pub use apply::{Applied, ApplyError, Change};
 pub use bus::{BusMessage, BusView};
 pub use context::{Context, ContextError, ContextRequest};
 pub use fingerprint::{Drift, Fingerprint};
+pub use hearing::{Hearing, Silence};
 pub use inventory::{Held, Inventory, NamespaceEnd};
 pub use kube_host::{BusAccess, RealCluster};
 pub use ledger::{
@@ -51,6 +54,7 @@ pub use manifest::{Manifest, ManifestError};
 pub use prepare::{Preview, Waiting};
 pub use reach::{Connection, Request, Response, SendError, Stream, Unconnected};
 pub use secrets::{texts_in, texts_of};
+pub use tls::KnownCertificate;
 pub use told::{told, unanswered};
 
 /// What the rest of the program cannot know of a cluster except through this.
@@ -94,6 +98,10 @@ pub trait Host: Send + Sync {
     }
     /// Why nothing goes on until somebody helps, where the host itself can tell.
     fn trouble(&self) -> Option<String> {
+        None
+    }
+    /// Tells while nothing is heard of the API server, where it can be lost.
+    fn hearing(&self) -> Option<Hearing> {
         None
     }
     /// The options by which `kubectl` goes to this cluster from any terminal.
@@ -343,6 +351,12 @@ impl Cluster {
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.host.trouble()
+    }
+
+    /// Tells while nothing is heard of the API server, where it can be lost.
+    #[must_use]
+    pub fn hearing(&self) -> Option<Hearing> {
+        self.host.hearing()
     }
 
     /// What the cluster held and has no more since it was left, in sentences, where the host itself can tell.

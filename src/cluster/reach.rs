@@ -7,12 +7,14 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Cluster, LookError};
+use super::{Cluster, KnownCertificate, LookError};
 
 /// An answer longer than this is cut.
 const ANSWER_LIMIT: usize = 1 << 20;
 /// A service that does not answer for so long is given up.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// What stands between has so long to say why a stream has ended.
+const LAST_WORD: Duration = Duration::from_millis(200);
 
 /// Bytes in both directions.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -71,7 +73,38 @@ impl Cluster {
         port: u16,
         request: &Request,
     ) -> Result<Response, SendError> {
-        let connected = self.host().connect(self.namespace(), service, port);
+        self.send_to(service, port, request, None).await
+    }
+
+    /// As [`Cluster::send`], over TLS with a server that shows this certificate.
+    ///
+    /// # Errors
+    /// As [`Cluster::send`]; another certificate is [`SendError::NotSent`].
+    pub async fn send_secured(
+        &self,
+        service: &str,
+        port: u16,
+        request: &Request,
+        certificate: &KnownCertificate,
+    ) -> Result<Response, SendError> {
+        self.send_to(service, port, request, Some(certificate))
+            .await
+    }
+
+    async fn send_to(
+        &self,
+        service: &str,
+        port: u16,
+        request: &Request,
+        certificate: Option<&KnownCertificate>,
+    ) -> Result<Response, SendError> {
+        let connected = async {
+            let connection = self.host().connect(self.namespace(), service, port).await?;
+            match certificate {
+                Some(certificate) => secured(connection, service, certificate).await,
+                None => Ok(connection),
+            }
+        };
         let connection = match tokio::time::timeout(TIMEOUT, connected).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => {
@@ -159,6 +192,24 @@ pub(super) async fn dial(address: SocketAddr) -> Result<Connection, Unconnected>
     })
 }
 
+/// A connection with TLS over it; nothing of a request was written before.
+async fn secured(
+    connection: Connection,
+    service: &str,
+    certificate: &KnownCertificate,
+) -> Result<Connection, Unconnected> {
+    let Connection { stream, refused } = connection;
+    match (certificate.secure(stream, service).await, refused) {
+        (Ok(stream), refused) => Ok(Connection { stream, refused }),
+        (Err(error), None) => Err(Unconnected(error)),
+        // The reason may come after the stream has ended.
+        (Err(error), Some(refused)) => {
+            let said = tokio::time::timeout(LAST_WORD, refused).await;
+            Err(Unconnected(said.ok().flatten().unwrap_or(error)))
+        }
+    }
+}
+
 async fn exchange(
     connection: Connection,
     service: &str,
@@ -178,7 +229,7 @@ async fn exchange(
     match (result, refused) {
         // The reason may come after the stream has ended.
         (Err(SendError::AnswerLost(lost)), Some(refused)) => {
-            match tokio::time::timeout(Duration::from_millis(200), refused).await {
+            match tokio::time::timeout(LAST_WORD, refused).await {
                 Ok(Some(text)) => Err(not_taken(text)),
                 _ => Err(SendError::AnswerLost(lost)),
             }
@@ -418,6 +469,62 @@ mod tests {
                 "{said:?}"
             );
         }
+    }
+
+    /// A server that shows its certificate; and the certificate.
+    fn shows_itself() -> (tokio_rustls::TlsAcceptor, Vec<u8>) {
+        let made = rcgen::generate_simple_self_signed(["web".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.unwrap())
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        (acceptor, made.cert.pem().into_bytes())
+    }
+
+    #[tokio::test]
+    async fn over_tls_only_the_certificate_that_is_known_is_talked_to() {
+        let (acceptor, pem) = shows_itself();
+        let (_, other) = shows_itself();
+        for (pem, taken) in [(pem, true), (other, false)] {
+            let (near, far) = tokio::io::duplex(4096);
+            let acceptor = acceptor.clone();
+            let served = tokio::spawn(async move {
+                let mut stream = acceptor.accept(far).await.ok()?;
+                let mut head = [0; 4];
+                stream.read_exact(&mut head).await.ok()?;
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                stream.write_all(answer).await.ok()?;
+                stream.flush().await.ok()
+            });
+            let connection = Connection {
+                stream: Box::new(near),
+                refused: None,
+            };
+            let certificate = KnownCertificate::from_pem(&pem).unwrap();
+            let request = Request {
+                method: "POST".into(),
+                path: "/".into(),
+                headers: Vec::new(),
+                body: b"{}".to_vec(),
+                lose_answer: false,
+            };
+            match secured(connection, "web", &certificate).await {
+                Ok(connection) => {
+                    let answer = exchange(connection, "web", &request).await.unwrap();
+                    assert!(taken && answer.body == "ok");
+                }
+                Err(error) => {
+                    assert!(!taken && error.0.contains("another certificate"), "{error}");
+                }
+            }
+            assert_eq!(served.await.unwrap().is_some(), taken);
+        }
+        assert!(KnownCertificate::from_pem(b"no certificate").is_err());
     }
 
     #[test]

@@ -19,6 +19,20 @@ impl Cluster {
             .map_err(LookError::api("list", "Secrets"))?;
         Ok(list.items.iter().flat_map(texts_of).collect())
     }
+
+    /// What a Secret of the namespace holds under a key; `None` where there is nothing.
+    ///
+    /// # Errors
+    /// [`LookError::Api`].
+    pub async fn secret_value(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>, LookError> {
+        let api: Api<Secret> = Api::namespaced(self.client().clone(), self.namespace());
+        let secret = api.get_opt(name).await;
+        let secret = secret.map_err(LookError::api("read", format!("Secret {name}")))?;
+        let data = secret.and_then(|secret| secret.data);
+        Ok(data
+            .and_then(|mut data| data.remove(key))
+            .map(|bytes| bytes.0))
+    }
 }
 
 /// The texts in a Secret; what is no text is written nowhere.

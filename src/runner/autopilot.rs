@@ -131,7 +131,7 @@ pub async fn play(
             observe: stage.observe,
             tried: stage.fix.as_ref().map(|fix| fix.solution.clone()),
             end: end.clone(),
-            judgements: judged(driver, &stage),
+            judgements: judged(driver, lab, &stage),
         });
         match end {
             StageEnd::Passed => {}
@@ -155,14 +155,19 @@ pub async fn play(
 }
 
 /// The judgements of a stage, while the session still stands there.
-fn judged(driver: &Driver, stage: &Stage) -> Vec<Judgement> {
-    let state = driver.state();
-    let here = state.stage().is_some_and(|here| here.name == stage.name);
-    if here {
-        state.judgements().to_vec()
+fn judged(driver: &Driver, lab: &Lab, stage: &Stage) -> Vec<Judgement> {
+    if stands_at(driver, lab, stage) {
+        driver.state().judgements().to_vec()
     } else {
         Vec::new()
     }
+}
+
+/// Whether the session stands at this stage: that of another lab may have the same name.
+fn stands_at(driver: &Driver, lab: &Lab, stage: &Stage) -> bool {
+    let state = driver.state();
+    state.lab().is_some_and(|here| here.name == lab.name)
+        && state.stage().is_some_and(|here| here.name == stage.name)
 }
 
 /// Goes to the lab's first stage, or stays where a session that was cut off stands in it.
@@ -255,11 +260,11 @@ async fn play_stage(
         driver.tell(Message::Retry)?;
         settle(driver).await?;
     }
-    Ok(end_of(driver, stage))
+    Ok(end_of(driver, lab, stage))
 }
 
 /// A stage that was left has passed; one without work is left by the same key that passes it.
-fn end_of(driver: &Driver, stage: &Stage) -> StageEnd {
+fn end_of(driver: &Driver, lab: &Lab, stage: &Stage) -> StageEnd {
     let state = driver.state();
     let open = |text: String, environment: bool| {
         StageEnd::Unproven(vec![OpenReason {
@@ -276,7 +281,7 @@ fn end_of(driver: &Driver, stage: &Stage) -> StageEnd {
             true,
         );
     }
-    if state.stage().is_none_or(|here| here.name != stage.name) {
+    if !stands_at(driver, lab, stage) {
         return StageEnd::Passed;
     }
     match state.phase() {

@@ -20,13 +20,13 @@ use super::facts::Place;
 use super::fault;
 use super::observer::{Observer, Record};
 use super::work::{Job, Patience, Worker};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Hearing, Silence};
 use crate::evidence::journal::IntentAction;
 use crate::evidence::{Entry, Fact};
 use crate::lab::Catalog;
 use crate::session::files::Opened;
 use crate::session::files::WorkingCopies;
-use crate::session::{Context, Difference, Effect, FilesError, Message, SessionFiles, State};
+use crate::session::{Context, Difference, Effect, FilesError, Message, SessionFiles, State, Wait};
 
 /// A cluster that does not answer does not hold a stage up for ever.
 const LAST_LOOK: Duration = Duration::from_secs(10);
@@ -73,6 +73,8 @@ pub struct Driver {
     watch: Watch,
     /// What may end the go at a stage, until the objects were looked at once more.
     last_word: Option<LastWord>,
+    /// `None` where the cluster cannot be lost.
+    hearing: Option<Hearing>,
     failure: Option<String>,
 }
 
@@ -208,6 +210,7 @@ impl Driver {
             worker,
             watch: Watch::start(cluster.clone()),
             last_word: None,
+            hearing: cluster.hearing(),
             failure: None,
         };
         driver.carry_out(effects)?;
@@ -297,6 +300,10 @@ impl Driver {
                         return Incoming { generation: None, message: Ok(Message::Drift(drift)) };
                     }
                 }
+                silence = heard(&mut self.hearing) => {
+                    let wait = silence.map(|Silence { what, since }| Wait { what, since });
+                    return Incoming { generation: None, message: Ok(Message::Unheard(wait)) };
+                }
             }
         }
     }
@@ -379,6 +386,14 @@ impl Driver {
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+}
+
+/// What there is to say of a cluster of which nothing is heard, or is again.
+async fn heard(hearing: &mut Option<Hearing>) -> Option<Silence> {
+    match hearing {
+        Some(hearing) => hearing.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! It never sleeps and never guesses: each condition names what it saw, or what it still waits for.
 
+mod decoding;
 mod intake;
 mod pods;
 mod sensor;

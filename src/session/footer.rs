@@ -33,9 +33,12 @@ pub struct Footer {
 }
 
 impl State {
-    /// What is waited for now.
+    /// What is waited for now; a cluster of which nothing is heard before everything else, also while nothing is under way.
     #[must_use]
     pub fn wait(&self) -> Option<Wait> {
+        if let Some(wait) = &self.unheard {
+            return Some(wait.clone());
+        }
         let StagePhase::Working { step, since } = &self.phase else {
             return None;
         };

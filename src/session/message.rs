@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::footer::Wait;
 use crate::evidence::{Fact, Fate, Layer, OrderExpectation, Right};
 use crate::lab::{Action, GateMode, Probe};
 
@@ -65,6 +66,8 @@ pub enum Message {
     Rewound { result: Result<(), StepError> },
     /// How the objects of the lab differ from what it had applied. Empty when they agree again.
     Drift(Vec<Difference>),
+    /// What all work waits for while nothing is heard of the cluster; `None` once something is again.
+    Unheard(Option<Wait>),
     /// The learner's choice after [`Message::Drift`].
     Reconcile(Reconcile),
     /// Time passes (only for the seconds that are shown).

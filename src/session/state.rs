@@ -8,6 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::footer::Wait;
 use super::message::{Context, Difference, Effect, GateReport, Message, Reconcile};
 use super::progress::{LabProgress, OpenReason, StageFailure, StageRun};
 use crate::evidence::journal::{Intent, IntentAction, IntentOutcome, Judgement, Note, Prediction};
@@ -90,6 +91,8 @@ pub struct State {
     pub(super) gate_opened: bool,
     pub(super) judgements: Vec<Judgement>,
     pub(super) drift: Vec<Difference>,
+    /// What is waited for while nothing is heard of the cluster; not kept over a restart.
+    pub(super) unheard: Option<Wait>,
     /// Phase to return to after [`Step::Reapplying`].
     pub(super) held: Option<Box<StagePhase>>,
     /// Intent of the step that runs now.
@@ -159,6 +162,7 @@ impl State {
             Message::Reviewed { result } => self.on_reviewed(result, &mut out),
             Message::Rewound { result } => self.on_rewound(result, context, &mut out),
             Message::Drift(drift) => self.on_drift(drift, &mut out),
+            Message::Unheard(wait) => self.unheard = wait,
             learner => {
                 self.notice = None;
                 self.found.clear();

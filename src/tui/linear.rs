@@ -207,7 +207,12 @@ impl Linear<'_> {
         }
         let wait = state.wait().map(|wait| wait.what).unwrap_or_default();
         if wait != self.said.wait && !wait.is_empty() {
-            lines.push(format!("waiting for {wait}; cancel stops it"));
+            let cancel = if state.footer().cancel {
+                "; cancel stops it"
+            } else {
+                ""
+            };
+            lines.push(format!("waiting for {wait}{cancel}"));
         }
         self.said.wait = wait;
         lines.extend(self.said.cells(state));

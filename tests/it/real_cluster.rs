@@ -40,6 +40,12 @@ impl Stranger {
         self.state.path().join("embedded").join("kubeconfig")
     }
 
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
     fn stop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -66,8 +72,9 @@ impl Here {
         }
     }
 
-    fn run_as(&self, context: &str, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_eventlab"))
+    fn command(&self, context: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_eventlab"));
+        command
             .args(["--state-dir", self.state.path().to_str().unwrap()])
             .args(["--context", context, "--kubeconfig"])
             .arg(&self.kubeconfig)
@@ -77,6 +84,15 @@ impl Here {
             .env("HTTPS_PROXY", "http://127.0.0.1:9")
             .env("TMPDIR", self.state.path())
             .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        command
+    }
+
+    fn run_as(&self, context: &str, arguments: &[&str]) -> Output {
+        let mut command = self.command(context, arguments);
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .output()
             .unwrap()
     }
@@ -342,6 +358,21 @@ fn the_labs_ground_is_made_played_on_traced_and_taken_away() {
     }
     let left = here.ends(0, &["cluster", "remove", "--dry-run"]);
     assert!(!left.contains("- Sensor"), "{left}");
+
+    // A server that hangs is told while it does, long before an answer is given up; then the command goes on.
+    stranger.signal("-STOP");
+    let mut waiting = here.command("admin", &["doctor"]);
+    let mut waiting = waiting.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines();
+    let first = said.next().unwrap().unwrap();
+    stranger.signal("-CONT");
+    assert!(
+        first.contains("waiting for the API server, which does not answer (https://127.0.0.1"),
+        "{first}"
+    );
+    let rest: Vec<String> = said.map_while(Result::ok).collect();
+    let code = waiting.wait().unwrap().code();
+    assert_eq!(code, Some(1), "{rest:?}");
 }
 
 #[test]

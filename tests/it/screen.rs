@@ -7,7 +7,7 @@ use eventlab::cluster::{ContainerInstance, LogLine};
 use eventlab::evidence::{Fact, Layer, Observation, PodInstance};
 use eventlab::lab::{Catalog, Probe};
 use eventlab::session::message::{GateReport, SendOutcome};
-use eventlab::session::{Context, Effect, Message, StagePhase, State};
+use eventlab::session::{Context, Effect, Message, StagePhase, State, Wait};
 use eventlab::tui::app::App;
 use eventlab::tui::app::{Command, Overlay, Pane};
 use eventlab::tui::look::{Look, Table};
@@ -311,6 +311,55 @@ fn without_colour_no_cell_has_one_and_in_7_bits_every_byte_is() {
     }
     let text = text(&buffer);
     assert!(text.contains("Succeeded") && text.contains("+1"), "{text}");
+}
+
+#[test]
+fn a_cluster_of_which_nothing_is_heard_is_what_is_waited_for_whatever_is_done() {
+    let silent = Message::Unheard(Some(Wait {
+        what: "the API server, which does not answer (https://a:6443/)".to_owned(),
+        since: now(),
+    }));
+    let mut working = fresh();
+    working.update(Message::Next, &Context { now: now(), id: 7 });
+    for (mut state, cancels) in [(fresh(), false), (played(), false), (working, true)] {
+        let context = Context { now: now(), id: 8 };
+        let before = text(&draw(&state, &mut app(true, false), 80, 24));
+        assert_eq!(state.update(silent.clone(), &context), Vec::new());
+        let late = now() + jiff::SignedDuration::from_secs(4);
+        state.update(Message::Tick(late), &context);
+        let screen = text(&draw(&state, &mut app(true, false), 120, 24));
+        let told = "waiting 4 s for the API server, which does not answer (https://a:6443/)";
+        assert!(screen.contains(told), "{screen}");
+        assert_eq!(screen.contains("(c cancels)"), cancels, "{screen}");
+        assert_eq!(state.update(Message::Unheard(None), &context), Vec::new());
+        let after = text(&draw(&state, &mut app(true, false), 80, 24));
+        assert!(!after.contains("the API server"), "{after}");
+        assert_eq!(after.contains("waiting"), before.contains("waiting"));
+    }
+}
+
+#[test]
+fn what_is_still_awaited_is_not_called_unproven() {
+    let mut played = Played {
+        state: fresh(),
+        seq: 0,
+        unnamed: false,
+    };
+    let context = Context { now: now(), id: 7 };
+    let mut said = vec![Message::Next];
+    while let Some(message) = said.pop() {
+        for effect in played.state.update(message, &context) {
+            if !matches!(effect, Effect::Send { .. }) {
+                said.extend(played.answer(effect));
+            }
+        }
+    }
+    let told = "one order: unproven, between";
+    for (message, awaited) in [(Message::Tick(now()), true), (Message::Cancel, false)] {
+        played.state.update(message, &context);
+        let screen = text(&draw(&played.state, &mut app(true, false), 100, 30));
+        assert_eq!(screen.contains(told), !awaited, "{screen}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::super::exit::Failure;
 use super::super::place::Real;
+use super::super::waits;
 use super::{ExplainArgs, failure};
 use crate::cluster::{Context, ContextRequest, told};
 use crate::report::explain::{Dependency, Live, Sensor};
@@ -42,6 +43,7 @@ pub(super) async fn read(
     };
     // It only looks: a context that looks like production is looked at, too.
     let reading = Context::load(&request).await.map_err(Failure::usage)?;
+    waits::tell(reading.hearing());
     let namespace = args
         .namespace
         .clone()

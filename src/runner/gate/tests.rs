@@ -687,6 +687,57 @@ fn a_pod_that_may_not_be_made_is_told_with_the_reason() {
     }
 }
 
+/// What the controller does not know it does not write into the pod, which then runs the present spec all the same.
+#[test]
+fn a_field_of_an_event_source_that_argo_ignores_is_no_edit_that_is_not_live() {
+    let places = [
+        "/spec",
+        "/spec/service",
+        "/spec/template",
+        "/spec/template/container",
+        "/spec/webhook/e",
+        "/spec/webhook/e/filter",
+    ];
+    let written = || {
+        let mut source = event_source();
+        source["spec"]["template"] = json!({"container": {"env": []}});
+        source["spec"]["webhook"]["e"]["filter"] = json!({"expression": "true"});
+        source
+    };
+    let mut decoded = written();
+    decoded["spec"]["webhook"]["e"]["url"] = json!("");
+    decoded["spec"]["webhook"]["e"]["method"] = json!("");
+    for place in places {
+        let mut source = written();
+        source.pointer_mut(place).unwrap()["filters"] = json!({"expression": "false"});
+        let mut input = open_input(GateMode::Open);
+        input.event_source_pods = vec![pod("es", "EVENTSOURCE_OBJECT", &decoded, None)];
+        input.event_source = Some(source);
+        assert_eq!(failing(&evaluate(&input)), Vec::<&str>::new(), "{place}");
+    }
+    for (place, field, value) in [
+        ("/spec", "eventBusName", json!("other")),
+        ("/spec", "calendar", json!({"tick": {"interval": "1s"}})),
+        ("/spec/service", "clusterIP", json!("None")),
+        ("/spec/template", "serviceAccountName", json!("other")),
+        ("/spec/template/container", "env", json!([{"name": "A"}])),
+        ("/spec/webhook", "f", json!({"port": "12000"})),
+        ("/spec/webhook/e", "endpoint", json!("/other")),
+        ("/spec/webhook/e/filter", "expression", json!("false")),
+    ] {
+        let mut source = written();
+        source.pointer_mut(place).unwrap()[field] = value;
+        let mut input = open_input(GateMode::Open);
+        input.event_source_pods = vec![pod("es", "EVENTSOURCE_OBJECT", &decoded, None)];
+        input.event_source = Some(source);
+        assert_eq!(
+            failing(&evaluate(&input)),
+            ["event source"],
+            "{place}/{field}"
+        );
+    }
+}
+
 #[test]
 fn an_invalid_event_source_fails_fast_once_its_controller_has_said_so() {
     let refuse = |input: &mut Input| {

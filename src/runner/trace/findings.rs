@@ -72,6 +72,7 @@ impl Search {
         findings.push(self.filter(pipeline));
         findings.push(self.submit(pipeline));
         findings.extend(self.runs(pipeline));
+        findings.extend(self.unseen_run(pipeline));
         if let Some(end) = findings
             .iter()
             .position(|one| one.standing == Standing::Stopped)
@@ -367,13 +368,38 @@ impl Search {
         }
     }
 
+    /// What a trigger made that acted on the event and of which no Workflow tells: that it ran is not known.
+    fn unseen_run(&self, pipeline: &Pipeline) -> Option<Finding> {
+        let makes = self.own_lines().any(|seen| match &seen.event {
+            LogEvent::Triggered { trigger, .. } => pipeline.makes_workflow(trigger),
+            _ => false,
+        });
+        if !makes || !self.workflows.is_empty() {
+            return None;
+        }
+        let line = match &self.no_workflows {
+            Some(why) => format!("Workflows cannot be listed: {why}"),
+            None => format!(
+                "no Workflow of Sensor {} in namespace {} names it: it is not there any more, or carries nothing of the event",
+                pipeline.sensor_name(),
+                pipeline.namespace
+            ),
+        };
+        Some(Finding::unproven(
+            "run",
+            line,
+            "a Workflow that is kept for a while (ttlStrategy), with the event's id on it (contextKey: id → metadata.labels.arrival)",
+        ))
+    }
+
     fn runs(&self, pipeline: &Pipeline) -> Vec<Finding> {
         self.workflows
             .iter()
             .map(|one| {
                 let phase = if one.phase.is_empty() { "no phase: no controller has looked at it" } else { &one.phase };
                 let message = if one.message.is_empty() { String::new() } else { format!(", {}", one.message) };
-                let line = format!("Workflow {} made {}: {phase}{message}", one.name, one.created);
+                let gone = if one.gone { "; it is not there any more" } else { "" };
+                let line = format!("Workflow {} made {}: {phase}{message}{gone}", one.name, one.created);
                 let shows = workflow_command(pipeline, one);
                 if !one.names_the_event {
                     return Finding {
@@ -385,7 +411,11 @@ impl Search {
                     "Succeeded" => Finding::new("run", Standing::Through, line, shows),
                     "Failed" | "Error" => Finding::new("run", Standing::Stopped, line, shows),
                     _ => Finding {
-                        would_prove: Some("its end".to_owned()),
+                        would_prove: Some(if one.gone {
+                            "its end, which nobody saw before it was deleted: a longer ttlStrategy".to_owned()
+                        } else {
+                            "its end".to_owned()
+                        }),
                         ..Finding::new("run", Standing::Unproven, line, shows)
                     },
                 }

@@ -8,5 +8,5 @@ mod pipeline;
 mod search;
 
 pub use findings::{Finding, Standing};
-pub use pipeline::{Pipeline, TraceError};
+pub use pipeline::{Pipeline, SecretKey, TraceError, Webhook};
 pub use search::{Search, Seen, Sought};

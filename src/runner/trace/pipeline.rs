@@ -14,12 +14,14 @@ pub enum TraceError {
     #[error(transparent)]
     Look(#[from] LookError),
     #[error(
-        "there is no {kind} {name} in namespace {namespace}; `kubectl -n {namespace} get eventsources,sensors` lists them"
+        "there is no {kind} {name} in namespace {namespace}; `{kubectl} get eventsources,sensors` lists them"
     )]
     NotThere {
         kind: &'static str,
         name: String,
         namespace: String,
+        /// How `kubectl` has to be called to look there.
+        kubectl: String,
     },
     #[error("EventSource {name} has {known}; name one with --event")]
     WhichEvent { name: String, known: String },
@@ -42,6 +44,15 @@ pub struct Webhook {
     pub service: String,
     /// Port of the Service.
     pub port: u16,
+    /// It speaks TLS, with the certificate under this key of this Secret.
+    pub tls: Option<SecretKey>,
+}
+
+/// A place in a Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretKey {
+    pub name: String,
+    pub key: String,
 }
 
 /// An EventSource's event and a Sensor that listens to it.
@@ -79,6 +90,7 @@ impl Pipeline {
             kind,
             name: name.to_owned(),
             namespace: cluster.namespace().to_owned(),
+            kubectl: cluster.kubectl(),
         };
         let source = looking::get(cluster, &kinds::event_source(), event_source)
             .await?
@@ -129,6 +141,32 @@ impl Pipeline {
         }
     }
 
+    /// Whether a trigger makes Workflows in this namespace, as far as it says so itself.
+    #[must_use]
+    pub fn makes_workflow(&self, trigger: &str) -> bool {
+        let triggers = self
+            .sensor
+            .pointer("/spec/triggers")
+            .and_then(Value::as_array);
+        let template = triggers
+            .into_iter()
+            .flatten()
+            .map(|one| &one["template"])
+            .find(|template| text(template, "/name") == trigger);
+        let Some(template) = template else {
+            return false;
+        };
+        let makes = |of: &str, words: [&str; 2]| {
+            let spec = &template[of];
+            let resource = spec.pointer("/source/resource").unwrap_or(&Value::Null);
+            let namespace = text(resource, "/metadata/namespace");
+            words.contains(&text(spec, "/operation"))
+                && text(resource, "/kind") == "Workflow"
+                && ["", self.namespace.as_str()].contains(&namespace)
+        };
+        makes("k8s", ["", "create"]) || makes("argoWorkflow", ["", "submit"])
+    }
+
     /// The EventBus that the EventSource publishes on.
     #[must_use]
     pub fn event_bus(&self) -> &str {
@@ -176,10 +214,6 @@ impl Pipeline {
             .and_then(|webhooks| webhooks.get(&self.event))
             .ok_or_else(|| none("it is no webhook".to_owned()))?;
         let port = number(&spec["port"]).ok_or_else(|| none("it names no port".to_owned()))?;
-        let tls = ["serverCertSecret", "serverKeySecret"];
-        if tls.iter().any(|secret| spec[secret].is_object()) {
-            return Err(none("it takes TLS alone (serverCertSecret)".to_owned()));
-        }
         let service_port = if reached {
             port
         } else {
@@ -192,6 +226,7 @@ impl Pipeline {
             path: if path.is_empty() { "/" } else { path }.to_owned(),
             service: format!("{}-eventsource-svc", self.source_name()),
             port: service_port,
+            tls: certificate(spec),
         })
     }
 
@@ -235,6 +270,17 @@ impl Webhook {
             lose_answer: false,
         }
     }
+}
+
+/// Where the certificate of a webhook stands that speaks TLS: it does with a certificate and a key alone.
+fn certificate(webhook: &Value) -> Option<SecretKey> {
+    let secret = |field: &str| webhook.get(field).filter(|secret| secret.is_object());
+    secret("serverKeySecret")?;
+    let certificate = secret("serverCertSecret")?;
+    Some(SecretKey {
+        name: text(certificate, "/name").to_owned(),
+        key: text(certificate, "/key").to_owned(),
+    })
 }
 
 /// The release that the image of a pod's container `main` names.
@@ -363,7 +409,7 @@ pub(super) mod tests {
     pub(in crate::runner::trace) fn pipeline() -> Pipeline {
         let sensor = json!({"metadata": {"name": "shop", "namespace": "ns"}, "spec": {
             "dependencies": [{"name": "d", "eventSourceName": "web", "eventName": "order"}],
-            "triggers": [{"template": {"name": "t"}}]}});
+            "triggers": [{"template": {"name": "t", "k8s": {"operation": "create", "source": {"resource": {"kind": "Workflow"}}}}}]}});
         Pipeline {
             namespace: "ns".into(),
             event_source: json!({"metadata": {"name": "web"}, "spec": {
@@ -403,6 +449,50 @@ pub(super) mod tests {
                 ..pipeline()
             };
             assert_eq!(one.writes_mismatches(), writes, "{image} {level}");
+        }
+    }
+
+    #[test]
+    fn a_trigger_makes_workflows_where_it_says_so() {
+        let workflow = json!({"source": {"resource": {"kind": "Workflow"}}});
+        let with = |key: &str, value: Value| {
+            let mut trigger = workflow.clone();
+            trigger[key] = value;
+            trigger
+        };
+        let elsewhere = |namespace: &str| json!({"source": {"resource": {"kind": "Workflow", "metadata": {"namespace": namespace}}}});
+        for (template, makes) in [
+            (json!({"name": "t", "k8s": workflow}), true),
+            (
+                json!({"name": "t", "k8s": with("operation", json!("create"))}),
+                true,
+            ),
+            (
+                json!({"name": "t", "k8s": with("operation", json!("delete"))}),
+                false,
+            ),
+            (
+                json!({"name": "t", "argoWorkflow": with("operation", json!("submit"))}),
+                true,
+            ),
+            (
+                json!({"name": "t", "argoWorkflow": with("operation", json!("retry"))}),
+                false,
+            ),
+            (json!({"name": "t", "k8s": elsewhere("ns")}), true),
+            (json!({"name": "t", "k8s": elsewhere("other")}), false),
+            (
+                json!({"name": "t", "k8s": {"source": {"resource": {"kind": "Job"}}}}),
+                false,
+            ),
+            (json!({"name": "t", "k8s": {"source": {"git": {}}}}), false),
+            (json!({"name": "t", "http": {"url": "u"}}), false),
+            (json!({"name": "other", "k8s": workflow}), false),
+            (Value::Null, false),
+        ] {
+            let mut one = pipeline();
+            one.sensor["spec"]["triggers"] = json!([{"template": template}]);
+            assert_eq!(one.makes_workflow("t"), makes, "{template}");
         }
     }
 
@@ -453,14 +543,13 @@ pub(super) mod tests {
         );
         // An address of one's own needs no Service.
         assert_eq!(other.webhook(true).unwrap().port, 1);
-        other.event_source["spec"]["webhook"]["plain"]["serverCertSecret"] = json!({"name": "s"});
-        for reached in [false, true] {
-            let refused = other.webhook(reached).unwrap_err().to_string();
-            assert!(
-                refused.contains("TLS") && refused.contains("--no-send"),
-                "{refused}"
-            );
-        }
+        // A certificate without a key is not used.
+        let half = json!({"name": "s", "key": "tls.crt"});
+        other.event_source["spec"]["webhook"]["plain"]["serverCertSecret"] = half;
+        assert_eq!(other.webhook(true).unwrap().tls, None);
+        other.event_source["spec"]["webhook"]["plain"]["serverKeySecret"] = json!({"name": "s"});
+        let tls = other.webhook(true).unwrap().tls.unwrap();
+        assert_eq!((tls.name.as_str(), tls.key.as_str()), ("s", "tls.crt"));
         other.event = "kafka".into();
         assert!(
             other

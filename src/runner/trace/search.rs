@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::pipeline::{Pipeline, text};
 use crate::cluster::{
-    BusMessage, BusView, Cluster, LogFollower, LogLine, NoBus, Response, SendError,
+    BusMessage, BusView, Cluster, LogFollower, LogLine, NoBus, Response, SendError, told,
 };
 use crate::embedded::bus::ConsumerInfo;
 use crate::kinds;
@@ -44,6 +44,14 @@ pub struct Candidate {
     pub created: String,
     /// Something in it names the arrival or the trace.
     pub names_the_event: bool,
+    /// It was there and is not any more.
+    pub gone: bool,
+}
+
+impl Candidate {
+    fn has_ended(&self) -> bool {
+        matches!(self.phase.as_str(), "Succeeded" | "Failed" | "Error")
+    }
 }
 
 /// Everything seen so far of one event.
@@ -58,6 +66,8 @@ pub struct Search {
     pub(super) consumers: Vec<ConsumerInfo>,
     pub(super) lines: Vec<Seen>,
     pub(super) workflows: Vec<Candidate>,
+    /// Why Workflows could not be listed.
+    pub(super) no_workflows: Option<String>,
     /// Lines that were seen, and whether any could be read at all.
     pub(super) lines_seen: u64,
     pub(super) lines_known: bool,
@@ -99,6 +109,7 @@ impl Search {
             consumers: Vec::new(),
             lines: Vec::new(),
             workflows: Vec::new(),
+            no_workflows: None,
             lines_seen: 0,
             lines_known: false,
             since,
@@ -107,8 +118,10 @@ impl Search {
             until: None,
             cluster: cluster.with_event_bus(pipeline.event_bus()),
         };
+        // Also where the event is there already: a line may say enough long before the bus is connected.
+        let last = search.last_sequence().await;
         if new {
-            search.after = search.last_sequence().await.unwrap_or(0);
+            search.after = last.unwrap_or(0);
         }
         search
     }
@@ -240,18 +253,34 @@ impl Search {
         );
         let selector = format!("{SENSOR_LABEL}={}", pipeline.sensor_name());
         // A trigger may create something else, or elsewhere; then there is nothing to be seen here.
-        let Ok(list) = api.list(&ListParams::default().labels(&selector)).await else {
-            return;
+        let list = match api.list(&ListParams::default().labels(&selector)).await {
+            Ok(list) => list,
+            Err(error) => {
+                self.no_workflows = Some(told(&error));
+                return;
+            }
         };
+        self.no_workflows = None;
         let new = list.items.into_iter().filter(|one| {
             let created = one.metadata.creation_timestamp.as_ref();
             // Whole seconds.
             created.is_some_and(|time| time.0.as_second() >= self.since.as_second())
         });
-        self.workflows = new
+        let listed = new
             .map(|one| candidate(&one, &self.sought))
             .filter(|one| one.names_the_event || self.answer.is_some())
             .collect();
+        self.take_workflows(listed);
+    }
+
+    /// What was seen of a Workflow is kept when it is cleaned up.
+    fn take_workflows(&mut self, listed: Vec<Candidate>) {
+        self.workflows
+            .retain(|known| listed.iter().all(|one| one.name != known.name));
+        for known in &mut self.workflows {
+            known.gone = true;
+        }
+        self.workflows.extend(listed);
         // Times are whole seconds: others of the same second say nothing once one names the event.
         if self.workflows.iter().any(|one| one.names_the_event) {
             self.workflows.retain(|one| one.names_the_event);
@@ -389,9 +418,7 @@ impl Search {
     }
 
     fn runs_ended(&self) -> bool {
-        self.workflows
-            .iter()
-            .all(|one| matches!(one.phase.as_str(), "Succeeded" | "Failed" | "Error"))
+        self.workflows.iter().all(|one| one.gone || one.has_ended())
     }
 
     /// The arrival id, once it is known.
@@ -442,11 +469,13 @@ fn candidate(workflow: &DynamicObject, sought: &Sought) -> Candidate {
             .map(|time| time.0.to_string())
             .unwrap_or_default(),
         names_the_event,
+        gone: false,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::findings::Standing;
     use super::super::pipeline::tests::pipeline;
     use super::*;
     use crate::cluster::{BusAccess, ContainerInstance, Context, RealCluster};
@@ -472,6 +501,87 @@ mod tests {
             trace: None,
         });
         search
+    }
+
+    /// Names, phases and what is said of the runs that were seen one after another.
+    #[tokio::test]
+    async fn a_workflow_that_is_cleaned_up_stays_seen() {
+        let one = |name: &str, phase: &str| Candidate {
+            name: name.to_owned(),
+            phase: phase.to_owned(),
+            message: String::new(),
+            created: String::new(),
+            names_the_event: true,
+            gone: false,
+        };
+        let triggered = triggered();
+        for (looks, ended, standing, said) in [
+            (
+                vec![vec![one("w", "Running")], vec![]],
+                true,
+                Standing::Unproven,
+                "not there any more",
+            ),
+            (
+                vec![vec![one("w", "Succeeded")], vec![]],
+                true,
+                Standing::Through,
+                "not there any more",
+            ),
+            (
+                vec![vec![one("w", "Failed")], vec![]],
+                true,
+                Standing::Stopped,
+                "not there any more",
+            ),
+            (
+                vec![vec![one("w", "Running")], vec![one("w", "Failed")]],
+                true,
+                Standing::Stopped,
+                "Failed",
+            ),
+            (
+                vec![vec![one("w", "Running")]],
+                false,
+                Standing::Unproven,
+                "Running",
+            ),
+            // Gone before anybody looked, or it names nothing of the event.
+            (vec![vec![]], true, Standing::Unproven, "names it"),
+        ] {
+            let mut search = search().await;
+            search.take(triggered.clone());
+            for listed in looks {
+                search.take_workflows(listed);
+            }
+            assert_eq!(search.runs_ended(), ended, "{said}");
+            let findings = search.findings(&pipeline());
+            let runs: Vec<_> = findings.iter().filter(|one| one.layer == "run").collect();
+            let [run] = runs.as_slice() else {
+                panic!("{findings:?}");
+            };
+            assert_eq!(run.standing, standing, "{run:?}");
+            assert!(run.line.contains(said), "{run:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_may_not_be_listed_is_not_called_gone() {
+        let mut search = search().await;
+        search.take(triggered());
+        search.look_at_workflows(&pipeline()).await;
+        let findings = search.findings(&pipeline());
+        let run = findings.last().unwrap();
+        assert_eq!((run.layer, run.standing), ("run", Standing::Unproven));
+        assert!(run.line.contains("does not answer"), "{run:?}");
+    }
+
+    fn triggered() -> LogLine {
+        let text = r#"{"level":"info","msg":"Successfully processed trigger 't'","triggerName":"t","triggeredBy":["d"],"triggeredByEvents":["a1"]}"#;
+        LogLine {
+            text: text.to_owned(),
+            ..line("")
+        }
     }
 
     fn line(message: &str) -> LogLine {

@@ -134,10 +134,12 @@ fn status_text(state: &State, app: &App) -> String {
             .duration_since(wait.since)
             .as_secs_f64()
             .max(0.0);
-        parts.push(format!(
-            "waiting {waited:.0} s for {} (c cancels)",
-            wait.what
-        ));
+        let cancel = if state.footer().cancel {
+            " (c cancels)"
+        } else {
+            ""
+        };
+        parts.push(format!("waiting {waited:.0} s for {}{cancel}", wait.what));
     } else if app.flash.is_none()
         && let Some(notice) = state.notice()
     {

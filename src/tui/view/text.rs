@@ -8,7 +8,7 @@ use ratatui::widgets::Paragraph;
 
 use super::heading;
 use crate::evidence::journal::Intent;
-use crate::evidence::{Layer, Outcome};
+use crate::evidence::{CellState, Layer, Outcome};
 use crate::lab::Stage;
 use crate::session::{PredictionScore, StagePhase, State};
 use crate::tui::app::{App, Area};
@@ -316,6 +316,11 @@ fn stopped(app: &App) -> Vec<String> {
                 ""
             };
             return Some(format!("{name}: stopped at {}{why}{effect}", layer.name()));
+        }
+        // What is still awaited stands in the table, and no word of it is said too early.
+        let awaited = |layer: &Layer| row.cell(*layer).state == CellState::Pending;
+        if Layer::ALL.iter().any(awaited) {
+            return None;
         }
         let (before, next) = row.unproven_between?;
         let before = before.map_or("its sending", Layer::name);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::session::Checkpoint;
+use crate::session::{Checkpoint, Wait};
 
 /// What the outside may do in one step.
 #[derive(Clone, Debug)]
@@ -71,6 +71,11 @@ fn stray() -> impl Strategy<Value = Message> {
         }),
         Just(Message::Drift(vec![a_difference()])),
         Just(Message::Drift(Vec::new())),
+        Just(Message::Unheard(Some(Wait {
+            what: "the API server".to_owned(),
+            since: Timestamp::MIN,
+        }))),
+        Just(Message::Unheard(None)),
         Just(Message::Tick(Timestamp::MAX)),
         Just(Message::Facts(vec![testing::consumer(1, 2)])),
     ]
