@@ -967,7 +967,7 @@ fn a_question_that_is_settled_by_itself_stays_until_a_key_closes_it() {
 fn what_is_offered_of_a_difference_is_what_enter_does() {
     let mut state = fresh();
     let context = Context { now: now(), id: 7 };
-    let fresh = |state: &State| text(&draw(state, &mut app(false, false), 120, 40));
+    let fresh = |state: &State| text(&draw(state, &mut app(false, false), 200, 40));
     differs(&mut state, &["Role/order-submit was changed"]);
     assert!(fresh(&state).contains("Enter: adopt, re-apply or reset"));
     differs(&mut state, &[]);
