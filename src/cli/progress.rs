@@ -82,7 +82,7 @@ impl Printer {
             Outcome::Refuted
         };
         match self.format {
-            RunFormat::Junit => self.junit.lab(lab),
+            RunFormat::Junit => self.junit.lab(lab, played),
             RunFormat::Text => line(&format!("{}: {}", title(lab), word(outcome))),
             RunFormat::Json => line(
                 &json!({

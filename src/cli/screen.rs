@@ -49,7 +49,11 @@ impl Look {
         let (term, color_term) = (variable("TERM"), variable("COLORTERM"));
         let term = term.as_deref();
         let colored = self.color.resolve(variable("NO_COLOR").as_deref(), term);
-        let background = self.background.resolve(variable("COLORFGBG").as_deref());
+        let background = match self.background.resolve(variable("COLORFGBG").as_deref()) {
+            // It says nothing of its colours, and is black unless somebody has made it otherwise.
+            Background::Auto if term == Some("linux") => Background::Dark,
+            background => background,
+        };
         let depth = Depth::announced(term, color_term.as_deref());
         let theme = Theme::new(colored, self.seven_bits()).on(background, depth);
         if term == Some("linux") {

@@ -4,7 +4,7 @@
 //! Below it, [`observer`] looks at the cluster and writes facts, [`work`] runs one effect after another.
 
 pub mod acting;
-mod applying;
+pub mod applying;
 pub mod autopilot;
 mod clearing;
 mod drift;

@@ -233,15 +233,16 @@ impl Worker {
                 if let Err(error) = self.cluster.snapshot(&name).await {
                     tracing::warn!(%error, lab, stage, "no snapshot of this stage");
                 }
+                self.keep_applied(&lab, &name);
             }
             Effect::Rewind { lab, stage } => {
+                let name = format!("{lab}-{stage}");
                 self.observer.rewound();
-                let result = self
-                    .cluster
-                    .rewind(&format!("{lab}-{stage}"))
-                    .await
-                    .map_err(not_rewound);
+                let result = self.cluster.rewind(&name).await.map_err(not_rewound);
                 self.observer.rewound();
+                if result.is_ok() {
+                    self.put_back_applied(&lab, &name);
+                }
                 self.answer(&asked, Message::Rewound { result });
             }
             Effect::Reset { lab } => {

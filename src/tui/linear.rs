@@ -3,16 +3,19 @@
 //!
 //! It drives the same [`App`] and the same session as the screen does; words stand for its keys.
 
+mod news;
 mod showing;
 mod texts;
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write};
 use std::path::Path;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use ratatui::text::Line;
 
-use self::texts::{counters_text, drift, offer, phase, place};
+use self::news::Said;
+use self::texts::{offer, place};
 use super::app::{App, Command, Overlay};
 use super::editor::{self, Editor};
 use super::keys::Action;
@@ -96,21 +99,6 @@ pub async fn run(
     linear.run().await
 }
 
-/// What was said last, so that only changes are.
-#[derive(Default)]
-struct Said {
-    place: String,
-    phase: String,
-    drift: Vec<String>,
-    failure: String,
-    wait: String,
-    notice: String,
-    counters: String,
-    hints: usize,
-    offer: String,
-    cells: BTreeMap<(String, &'static str), String>,
-}
-
 struct Linear<'a> {
     driver: &'a mut Driver,
     app: App,
@@ -138,6 +126,7 @@ impl Linear<'_> {
                 return Ok(End::Quit);
             }
             let working = matches!(self.driver.state().phase(), StagePhase::Working { .. });
+            let due = self.said.due(self.driver.state(), Timestamp::now());
             if !working && !waiting.is_empty() {
                 let line = waiting.remove(0);
                 if let Some(end) = self.line(&line).await? {
@@ -160,6 +149,7 @@ impl Linear<'_> {
                     },
                     None => open = false,
                 },
+                () = pass(due) => {}
             }
         }
     }
@@ -191,7 +181,9 @@ impl Linear<'_> {
     /// One line for each thing that is not as it was said last.
     fn changes(&mut self) {
         let state = self.driver.state();
+        let asked = self.app.overlay.clone();
         self.app.differs(state);
+        let asks_anew = self.app.overlay != asked;
         let mut lines = Vec::new();
         if !std::mem::replace(&mut self.told_found, true) {
             lines.extend(state.found().iter().cloned());
@@ -199,51 +191,14 @@ impl Linear<'_> {
         let place = place(state);
         let moved = place != self.said.place;
         if moved {
-            self.said = Said {
-                place: place.clone(),
-                ..Said::default()
-            };
+            self.said = Said::at(place.clone());
             self.app.row = 0;
         }
-        let wait = state.wait().map(|wait| wait.what).unwrap_or_default();
-        if wait != self.said.wait && !wait.is_empty() {
-            let cancel = if state.footer().cancel {
-                "; cancel stops it"
-            } else {
-                ""
-            };
-            lines.push(format!("waiting for {wait}{cancel}"));
-        }
-        self.said.wait = wait;
-        lines.extend(self.said.cells(state));
-        let counted = counters_text(state);
-        if counted != self.said.counters && !(moved && state.counters() == Default::default()) {
-            lines.push(counted.clone());
-        }
-        self.said.counters = counted;
-        let notice = state.notice().unwrap_or_default().to_owned();
-        if notice != self.said.notice && !notice.is_empty() {
-            lines.push(notice.clone());
-        }
-        self.said.notice = notice;
-        let phase = phase(state);
-        if phase != self.said.phase && !phase.is_empty() {
-            lines.extend(phase.lines().map(str::to_owned));
-        }
-        self.said.phase = phase;
-        let drift = drift(state);
-        if drift != self.said.drift {
-            lines.extend(drift.iter().cloned());
-        }
-        self.said.drift = drift;
+        let failure = self.driver.failure().unwrap_or_default();
+        lines.extend(self.said.news(state, failure, Timestamp::now()));
         let hints = state.hints().to_vec();
         let text = state.stage().map(|stage| stage.text.clone());
-        let failure = self.driver.failure().unwrap_or_default().to_owned();
-        if failure != self.said.failure {
-            lines.push(failure.clone());
-        }
-        self.said.failure = failure;
-        let offer = offer(self.driver.state());
+        let offer = offer(state);
         if moved {
             self.say("");
             self.say(&place);
@@ -259,7 +214,14 @@ impl Linear<'_> {
         if let Some(flash) = self.app.flash.take() {
             self.say(&flash);
         }
-        if offer != self.said.offer && !offer.is_empty() {
+        if asks_anew {
+            self.overlay();
+        }
+        // Whoever is asked something is told afterwards what can be done.
+        if self.app.overlay.is_some() || offer == self.said.offer {
+            return;
+        }
+        if !offer.is_empty() {
             self.say(&offer);
         }
         self.said.offer = offer;
@@ -289,7 +251,10 @@ impl Linear<'_> {
         };
         match word {
             "quit" | "q" => return Ok(Some(End::Quit)),
-            "no" if self.app.overlay.is_some() => self.app.overlay = None,
+            "no" if self.app.overlay.is_some() => {
+                self.app.overlay = None;
+                self.said.offer.clear();
+            }
             word if self.shown(word, rest).await => {}
             word => return self.act(word).await,
         }
@@ -341,6 +306,8 @@ impl Linear<'_> {
                 | Command::Suspend,
             ) => {}
         }
+        // What came of it, before the next question.
+        self.changes();
         self.overlay();
         Ok(None)
     }
@@ -374,7 +341,11 @@ impl Linear<'_> {
                 self.say(&title);
                 preface.iter().for_each(|line| self.say(line));
                 for (index, choice) in choices.iter().enumerate() {
-                    self.say(&format!("{}. {}", index + 1, choice.text));
+                    let number = index + 1;
+                    // Stages have this number in their text, for who reads it from a screen.
+                    let counted = choice.text.strip_prefix(&format!("{number}/"));
+                    let text = counted.and_then(|rest| Some(rest.split_once(' ')?.1));
+                    self.say(&format!("{number}. {}", text.unwrap_or(&choice.text)));
                 }
                 self.say("Type a number, or no.");
             }
@@ -454,6 +425,14 @@ impl Linear<'_> {
                 return Err(error.into());
             }
         }
+    }
+}
+
+/// Until it is time to say again what is waited for; for ever where nothing is.
+async fn pass(due: Option<Duration>) {
+    match due {
+        Some(due) => tokio::time::sleep(due).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -241,14 +241,19 @@ impl Looker {
         let mut tables = Vec::new();
         for (title, service, path) in views {
             let read = self.cluster.get_json::<Value>(service, PORT, path).await;
-            tables.push(table(
-                title,
-                service,
-                path,
-                read.map_err(|error| error.to_string()),
-            ));
+            let read = match read {
+                Err(_) if service == CRM && self.has_no_crm().await => {
+                    Err("this lab has none".to_owned())
+                }
+                read => read.map_err(|error| error.to_string()),
+            };
+            tables.push(table(title, service, path, read));
         }
         tables
+    }
+
+    async fn has_no_crm(&self) -> bool {
+        matches!(self.cluster.has_destination().await, Ok(false))
     }
 
     /// Reads the journal as any reader does.

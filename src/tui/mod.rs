@@ -15,6 +15,7 @@ pub mod logs;
 pub mod look;
 pub mod manifest;
 pub mod markdown;
+pub mod own_colors;
 pub mod palette;
 pub mod panes;
 pub mod places;

@@ -2,8 +2,10 @@
 
 use super::app::{Overlay, before_applying, not_text, unreadable};
 use super::manifest;
-use super::replay::{self, Replayed};
+use super::replay::{self, Change, Replayed};
 use crate::cluster::Manifest;
+use crate::lab::Stage;
+use crate::runner::applying;
 use crate::runner::driver::{Driver, DriverError};
 use crate::session::StagePhase;
 use crate::words::counted;
@@ -39,9 +41,9 @@ fn overlay(driver: &Driver, file: &str, text: &str, edited: &[Manifest]) -> Over
     let mut lines = vec![match driver.applied_text(file) {
         Some(applied) if applied == text => "The same text is applied already.".to_owned(),
         Some(applied) => format!("{} against what is applied:", changes(&applied, text)),
-        None => "It was not applied before.".to_owned(),
+        None => "Nothing of it is noted as applied.".to_owned(),
     }];
-    lines.extend(replayed(driver, edited));
+    lines.extend(replayed(driver, file, edited));
     let next = driver.state().footer().next;
     before_applying(file, lines, &next)
 }
@@ -59,8 +61,12 @@ fn changes(old: &str, new: &str) -> String {
     format!("{} more, {removed} less", counted(added, "line"))
 }
 
-/// The recorded probes under the edited Sensor, in lines; what flips comes first.
-fn replayed(driver: &Driver, edited: &[Manifest]) -> Vec<String> {
+/// The recorded probes under what is edited, in lines; what flips comes first.
+fn replayed(driver: &Driver, file: &str, edited: &[Manifest]) -> Vec<String> {
+    let original = Manifest::read(file, &driver.original(file)).unwrap_or_default();
+    if let Some(misfit) = applying::misfit(file, &original, edited) {
+        return vec![format!("It would be refused: {misfit}.")];
+    }
     let state = driver.state();
     let recorded = replay::recorded(state);
     if recorded.is_empty() {
@@ -70,50 +76,59 @@ fn replayed(driver: &Driver, edited: &[Manifest]) -> Vec<String> {
     }
     let event = state.lab().map(|lab| lab.event.clone()).unwrap_or_default();
     let now = jiff::Timestamp::now();
-    let answers = sources(driver)
-        .and_then(|sources| replay::replay(edited, &sources, &event, &recorded, now));
-    match answers {
+    match replay::replay(edited, &live(driver), &event, &recorded, now) {
         Err(error) => vec![error],
         Ok(mut answers) => {
-            let flips = answers.iter().filter(|one| one.flips()).count();
-            answers.sort_by_key(|one| !one.flips());
-            let head = format!(
-                "Of {}, {flips} would be judged otherwise. Nothing was sent; only probes prove a filter.",
-                counted(answers.len(), "recorded probe")
-            );
-            std::iter::once(head)
+            answers.sort_by_key(Replayed::change);
+            std::iter::once(head(&answers))
                 .chain(answers.iter().map(Replayed::line))
                 .collect()
         }
     }
 }
 
-/// The EventSources that the lab applies.
-fn sources(driver: &Driver) -> Result<Vec<Manifest>, String> {
+/// How many would be judged otherwise.
+fn head(answers: &[Replayed]) -> String {
+    let count = |change| answers.iter().filter(|one| one.change() == change).count();
+    let all = counted(answers.len(), "recorded probe");
+    let mut head = format!(
+        "Of {all}, {} would be judged otherwise",
+        count(Change::Flips)
+    );
+    match count(Change::Open) {
+        0 => {}
+        open => head.push_str(&format!(", {open} cannot be judged here (open)")),
+    }
+    match count(Change::Older) {
+        0 => {}
+        older => head.push_str(&format!(", {older} already are by what is applied (older)")),
+    }
+    head + ". Nothing was sent; only probes prove a filter."
+}
+
+/// The EventSources and Sensors that are live: of what the lab has applied up to here the last of each name.
+fn live(driver: &Driver) -> Vec<Manifest> {
     let state = driver.state();
-    let files = state
-        .lab()
-        .into_iter()
-        .flat_map(|lab| &lab.stages)
-        .flat_map(|stage| &stage.apply);
-    let mut seen: Vec<&String> = Vec::new();
-    let mut found = Vec::new();
-    for file in files {
-        if seen.contains(&file) {
-            continue;
-        }
-        seen.push(file);
-        let copy = if state.uses_working_copy(file) {
-            driver
-                .copy_text(file)
-                .map_err(|error| format!("No probe is replayed: {error}."))?
-        } else {
-            None
-        };
-        let text = copy.unwrap_or_else(|| driver.original(file));
-        if text.contains("EventSource") {
-            found.extend(Manifest::read(file, &text).unwrap_or_default());
+    let Some(lab) = state.lab() else {
+        return Vec::new();
+    };
+    let begun = |stage: &Stage| {
+        let kept = state.progress_here();
+        kept.is_some_and(|kept| kept.runs.contains_key(&stage.name))
+    };
+    let mut found: Vec<Manifest> = Vec::new();
+    for (index, stage) in lab.stages.iter().enumerate().take(state.stage_index() + 1) {
+        let fix = stage.fix.iter().map(|fix| &fix.manifest);
+        // What a stage edits is applied by its first go.
+        let fix = fix.filter(|_| index < state.stage_index() || begun(stage));
+        for file in stage.apply.iter().chain(fix) {
+            let text = driver
+                .applied_text(file)
+                .unwrap_or_else(|| driver.original(file));
+            if text.contains("EventSource") || text.contains("Sensor") {
+                found.extend(Manifest::read(file, &text).unwrap_or_default());
+            }
         }
     }
-    Ok(found)
+    found
 }

@@ -25,6 +25,7 @@ use rustix::process::getpgrp;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
 use super::app::App;
+use super::own_colors::OwnColors;
 use super::view;
 use crate::session::State;
 
@@ -67,7 +68,7 @@ pub trait Surface: Send {
     fn mouse(&mut self, on: bool) -> io::Result<()>;
 }
 
-type Screen = Terminal<CrosstermBackend<io::Stdout>>;
+type Screen = Terminal<CrosstermBackend<OwnColors<io::Stdout>>>;
 
 /// A terminal in raw mode on the alternate screen; given back when it is dropped.
 pub struct TerminalGuard {
@@ -111,7 +112,9 @@ impl TerminalGuard {
         note_panics();
         let before = Modes::now();
         let entered = enter(true);
-        match entered.and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout()))) {
+        match entered
+            .and_then(|()| Terminal::new(CrosstermBackend::new(OwnColors::new(io::stdout()))))
+        {
             Ok(screen) => Ok(Self {
                 screen: ManuallyDrop::new(screen),
                 before,

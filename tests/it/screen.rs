@@ -7,7 +7,7 @@ use eventlab::cluster::{ContainerInstance, LogLine};
 use eventlab::evidence::{Fact, Layer, Observation, PodInstance};
 use eventlab::lab::{Catalog, Probe};
 use eventlab::session::message::{GateReport, SendOutcome};
-use eventlab::session::{Context, Effect, Message, StagePhase, State, Wait};
+use eventlab::session::{Context, Difference, Effect, Message, StagePhase, State, Wait};
 use eventlab::tui::app::App;
 use eventlab::tui::app::{Command, Overlay, Pane};
 use eventlab::tui::look::{Look, Table};
@@ -988,4 +988,79 @@ fn wrapped_lines_fill_the_pane_and_can_be_clicked() {
             app.overlay = None;
         }
     }
+}
+
+fn differs(state: &mut State, seen: &[&str]) {
+    let seen = seen.iter().map(|text| Difference {
+        text: (*text).to_owned(),
+        kept: "kept".to_owned(),
+        live: "live".to_owned(),
+    });
+    state.update(
+        Message::Drift(seen.collect()),
+        &Context { now: now(), id: 7 },
+    );
+}
+
+/// The key that was on its way to a question whose difference went away closes it, and means nothing else; so too where it
+/// has come back meanwhile.
+#[test]
+fn a_question_that_is_settled_by_itself_stays_until_a_key_closes_it() {
+    for again in [&[][..], &["Role/order-submit was changed"]] {
+        for key in [
+            KeyCode::Enter,
+            KeyCode::Char(' '),
+            KeyCode::Esc,
+            KeyCode::Char('q'),
+        ] {
+            let (mut state, mut app) = (fresh(), app(false, false));
+            differs(&mut state, &["Role/order-submit was changed"]);
+            assert_eq!(press(&mut app, &state, KeyCode::Enter), None);
+            let asked = text(&draw(&state, &mut app, 80, 24));
+            assert!(
+                asked.contains("adopt: go on with the cluster as it is"),
+                "{asked}"
+            );
+            for seen in [&[][..], again] {
+                differs(&mut state, seen);
+                app.differs(&state);
+            }
+            let open = text(&draw(&state, &mut app, 80, 24));
+            assert!(open.contains("Nothing differs any more"), "{open}");
+            assert!(!open.contains("adopt: go on"), "{open}");
+            assert_eq!(press(&mut app, &state, key), None, "{key:?}");
+            assert_eq!(app.overlay, None, "{key:?}");
+            let next = press(&mut app, &state, KeyCode::Enter);
+            let asks = app.overlay.is_some();
+            let goes = next == Some(Command::GoOn);
+            assert_eq!((goes, asks), (again.is_empty(), !again.is_empty()));
+        }
+    }
+}
+
+/// What Enter would do is offered where it would do it: not while something is under way, and not beside another offer.
+#[test]
+fn what_is_offered_of_a_difference_is_what_enter_does() {
+    let mut state = fresh();
+    let context = Context { now: now(), id: 7 };
+    let fresh = |state: &State| text(&draw(state, &mut app(false, false), 200, 40));
+    differs(&mut state, &["Role/order-submit was changed"]);
+    assert!(fresh(&state).contains("Enter: adopt, re-apply or reset"));
+    differs(&mut state, &[]);
+    state.update(Message::Next, &context);
+    differs(&mut state, &["Role/order-submit was changed"]);
+    assert!(matches!(state.phase(), StagePhase::Working { .. }));
+    let screen = fresh(&state);
+    assert!(!screen.contains("Enter: adopt"), "{screen}");
+    assert!(
+        screen.contains("once what is under way has ended"),
+        "{screen}"
+    );
+    state.update(Message::Cancel, &context);
+    let screen = fresh(&state);
+    assert!(!matches!(state.phase(), StagePhase::Working { .. }));
+    assert!(
+        screen.contains("Enter: adopt") && !screen.contains("Enter continues"),
+        "{screen}"
+    );
 }

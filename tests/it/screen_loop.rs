@@ -441,6 +441,9 @@ async fn an_edit_is_previewed_and_differences_are_settled() {
             script
                 .wait_for("the objects of this lab are again as the session left them")
                 .await;
+            script.wait_for("Nothing differs any more").await;
+            script.press(KeyCode::Enter);
+            script.wait_gone("Nothing differs any more").await;
             script.wait_gone("Role/order-submit was changed").await;
             delete_sensor(there).await;
             settle(script, &listed, REAPPLY, "stage 2/2").await;

@@ -118,6 +118,30 @@ impl Worker {
         }
     }
 
+    /// The manifests that the learner edits in a lab: of all others the lab's own text is what was applied.
+    fn edited(&self, lab: &str) -> Vec<&str> {
+        let lab = self.catalog.lab(lab).into_iter();
+        lab.flat_map(|lab| &lab.stages)
+            .filter_map(|stage| Some(stage.fix.as_ref()?.manifest.as_str()))
+            .collect()
+    }
+
+    /// Only for comparing: where it cannot be kept, nothing is compared.
+    pub(super) fn keep_applied(&self, lab: &str, snapshot: &str) {
+        let kept = self.copies.keep_applied(snapshot, &self.edited(lab));
+        if let Err(error) = kept {
+            tracing::warn!(%error, snapshot, "noting what was applied");
+        }
+    }
+
+    /// The cluster is as it was at a snapshot, and so is what was applied.
+    pub(super) fn put_back_applied(&self, lab: &str, snapshot: &str) {
+        let put = self.copies.put_back_applied(snapshot, &self.edited(lab));
+        if let Err(error) = put {
+            tracing::warn!(%error, snapshot, "noting what was applied");
+        }
+    }
+
     pub(super) fn open_copy(&self, file: &str) -> Result<(), StepError> {
         let original = self.catalog.manifest(file).map_err(environment)?;
         self.copies.open(file, original).map_err(environment)?;

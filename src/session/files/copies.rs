@@ -1,5 +1,6 @@
 //! Working copies: the manifests that the learner edits, under their own names below `manifests/`.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -19,6 +20,8 @@ pub struct WorkingCopies {
     dir: PathBuf,
     /// What was applied last, under the same names.
     applied: PathBuf,
+    /// What that was at each snapshot of the cluster.
+    kept: PathBuf,
 }
 
 impl WorkingCopies {
@@ -26,6 +29,7 @@ impl WorkingCopies {
         WorkingCopies {
             dir: session.join("manifests"),
             applied: session.join("applied"),
+            kept: session.join("applied-at"),
         }
     }
 
@@ -173,14 +177,58 @@ impl WorkingCopies {
         short.then(|| fs::read_to_string(&path).ok()).flatten()
     }
 
+    /// Keeps what is noted as applied of these manifests, under the name of a snapshot of the cluster.
+    ///
+    /// # Errors
+    /// A name that leads out, or a directory that cannot be written.
+    pub fn keep_applied(&self, snapshot: &str, manifests: &[&str]) -> Result<(), FilesError> {
+        self.path(snapshot)?;
+        let path = self.kept.join(snapshot);
+        let failed = |error| FilesError::io("note what was applied in", &path, error);
+        let noted = |one: &&str| Some(((*one).to_owned(), self.applied(one)?));
+        let texts: BTreeMap<String, String> = manifests.iter().filter_map(noted).collect();
+        if texts.is_empty() {
+            return match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+                _ => Ok(()),
+            };
+        }
+        let text = serde_json::to_string(&texts).map_err(|error| failed(error.into()))?;
+        let file = self.written_beside(&path, &text).map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// Notes again what was noted as applied of these manifests when the cluster was as it is put back now. Of what was not
+    /// kept nothing is noted.
+    ///
+    /// # Errors
+    /// As [`WorkingCopies::keep_applied`].
+    pub fn put_back_applied(&self, snapshot: &str, manifests: &[&str]) -> Result<(), FilesError> {
+        self.path(snapshot)?;
+        let kept = fs::read(self.kept.join(snapshot)).unwrap_or_default();
+        let texts: BTreeMap<String, String> = serde_json::from_slice(&kept).unwrap_or_default();
+        for manifest in manifests {
+            match texts.get(*manifest) {
+                Some(text) => self.note_applied(manifest, text)?,
+                None => self.forget_applied(manifest),
+            }
+        }
+        Ok(())
+    }
+
+    /// Only for comparing: what stays is replaced by the next apply.
+    fn forget_applied(&self, manifest: &str) {
+        let _ = fs::remove_file(self.applied.join(manifest));
+    }
+
     /// Removes a working copy, and what is known of its having been applied; fine if there is none.
     ///
     /// # Errors
     /// It is there and cannot be removed.
     pub fn discard(&self, manifest: &str) -> Result<(), FilesError> {
         let path = self.path(manifest)?;
-        // Only for comparing: what stays is replaced by the next apply.
-        let _ = fs::remove_file(self.applied.join(manifest));
+        self.forget_applied(manifest);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(FilesError::io("remove the working copy", &path, error))

@@ -272,6 +272,49 @@ fn working_copies_keep_what_the_learner_wrote() {
     }
 }
 
+/// What was applied last goes back with the cluster: a text, no text, and what nobody has kept.
+#[test]
+fn what_was_applied_goes_back_with_a_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = open(dir.path());
+    let copies = opened.files.copies();
+    let files = ["lab/a.yaml", "lab/b.yaml"];
+    let noted = || files.map(|file| copies.applied(file));
+    let of = |texts: [Option<&str>; 2]| texts.map(|text| text.map(str::to_owned));
+    copies.keep_applied("lab-0", &files).unwrap();
+    copies.note_applied("lab/a.yaml", "original").unwrap();
+    copies
+        .note_applied("other/c.yaml", "of another lab")
+        .unwrap();
+    copies.keep_applied("lab-fix", &files).unwrap();
+    copies.note_applied("lab/a.yaml", "edited").unwrap();
+    copies.note_applied("lab/b.yaml", "edited, too").unwrap();
+    copies.keep_applied("lab-report", &files).unwrap();
+    for (snapshot, texts) in [
+        ("lab-fix", [Some("original"), None]),
+        ("lab-report", [Some("edited"), Some("edited, too")]),
+        ("lab-0", [None, None]),
+        ("lab-report", [Some("edited"), Some("edited, too")]),
+        ("lab-unknown", [None, None]),
+    ] {
+        copies.put_back_applied(snapshot, &files).unwrap();
+        assert_eq!(noted(), of(texts), "{snapshot}");
+    }
+    // A snapshot that is made again holds what is so now, and damage is nothing that was kept.
+    copies.keep_applied("lab-report", &files).unwrap();
+    copies.note_applied("lab/a.yaml", "later").unwrap();
+    copies.put_back_applied("lab-report", &files).unwrap();
+    assert_eq!(noted(), of([None, None]));
+    fs::write(dir.path().join("applied-at/lab-fix"), [0; 40]).unwrap();
+    copies.note_applied("lab/a.yaml", "later").unwrap();
+    copies.put_back_applied("lab-fix", &files).unwrap();
+    assert_eq!(noted(), of([None, None]));
+    let other = copies.applied("other/c.yaml");
+    assert_eq!(other.as_deref(), Some("of another lab"));
+    assert!(copies.keep_applied("../out", &files).is_err());
+    assert!(copies.put_back_applied("../out", &files).is_err());
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_as_a_journal(bytes in prop::collection::vec(any::<u8>(), 0..300)) {

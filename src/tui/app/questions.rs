@@ -314,8 +314,22 @@ pub(super) fn reconcile(state: &State) -> Overlay {
     choose(DIFFERS, preface, choices)
 }
 
+const SETTLED: &str = "Nothing differs any more";
+
+/// Stands where the question stood whose difference went away: the key that was to answer it closes this, and nothing else.
+fn settled(state: &State) -> Overlay {
+    let said = if state.drift().is_empty() {
+        "The objects of this lab are as this session left them; nothing was done."
+    } else {
+        "It differs again by now; nothing was done. Enter asks what to do once this is closed."
+    };
+    let choices = vec![Choice::new("close", Does::Nothing)];
+    choose(SETTLED, vec![said.to_owned()], choices)
+}
+
 impl App {
-    /// Whoever is asked what to do about a cluster that differs is asked about how it differs now.
+    /// Whoever is asked what to do about a cluster that differs is asked about how it differs now. The question never goes
+    /// away by itself: the key that is on its way would mean something else.
     pub fn differs(&mut self, state: &State) {
         let Some(Overlay::Choose {
             title, selected, ..
@@ -323,13 +337,17 @@ impl App {
         else {
             return;
         };
-        if title != DIFFERS {
-            return;
-        }
         let at = *selected;
-        self.overlay = (!state.drift().is_empty()).then(|| reconcile(state));
-        if let Some(Overlay::Choose { selected, .. }) = &mut self.overlay {
-            *selected = at;
+        match title.as_str() {
+            DIFFERS if state.drift().is_empty() => self.overlay = Some(settled(state)),
+            DIFFERS => {
+                self.overlay = Some(reconcile(state));
+                if let Some(Overlay::Choose { selected, .. }) = &mut self.overlay {
+                    *selected = at;
+                }
+            }
+            SETTLED => self.overlay = Some(settled(state)),
+            _ => {}
         }
     }
 }

@@ -1,10 +1,9 @@
 //! How the state of a session is said in sentences.
 
-use super::Said;
-use crate::evidence::{CellState, Layer};
+use crate::evidence::CellState;
 use crate::session::{StagePhase, State};
 use crate::tui::app::stage_word;
-use crate::tui::{panes, view};
+use crate::tui::view;
 
 pub(super) fn counters_text(state: &State) -> String {
     let counters = state.counters();
@@ -39,19 +38,13 @@ pub(super) fn phase(state: &State) -> String {
             .iter()
             .map(|reason| format!("unproven: {}", reason.text))
             .collect(),
-        StagePhase::Interrupted { .. } => vec!["interrupted".to_owned()],
+        StagePhase::Interrupted { .. } => {
+            vec!["interrupted; nothing that was sent is sent again".to_owned()]
+        }
         StagePhase::Fresh | StagePhase::Working { .. } => Vec::new(),
     };
     lines.extend(view::unresolved(state, false));
     lines.join("\n")
-}
-
-pub(super) fn drift(state: &State) -> Vec<String> {
-    let drift = state.drift();
-    let said = drift
-        .iter()
-        .map(|line| format!("the cluster differs: {line}"));
-    said.collect()
 }
 
 /// What can be done now.
@@ -61,13 +54,17 @@ pub(super) fn offer(state: &State) -> String {
         return String::new();
     }
     let mut words = Vec::new();
+    let asks = footer.predict || footer.report;
     if footer.next_enabled || footer.reconcile {
         words.push(format!("Enter: {}", footer.next));
+    } else if asks {
+        words.push(format!("Enter: answer ({})", footer.next));
     } else if !footer.next.is_empty() {
         words.push(footer.next.clone());
     }
     for (wanted, word) in [
-        (footer.predict || footer.report, "answer"),
+        // Once it is answered, an answer may still be changed.
+        (asks && footer.next_enabled, "answer"),
         (footer.edit, "edit"),
         (footer.edit, "apply"),
         (footer.hint, "hint"),
@@ -93,27 +90,5 @@ pub(super) fn word(state: CellState, text: &str) -> String {
         word.to_owned()
     } else {
         format!("{word}, {text}")
-    }
-}
-
-impl Said {
-    /// Cells that have changed, each in one line.
-    pub(super) fn cells(&mut self, state: &State) -> Vec<String> {
-        let rows = state.rows();
-        let names = panes::row_names(&rows, state);
-        let mut lines = Vec::new();
-        for (index, (row, name)) in rows.iter().zip(names).enumerate() {
-            for layer in Layer::ALL {
-                let cell = row.cell(layer);
-                let now = word(cell.state, &cell.text);
-                let key = (format!("{index} {name}"), layer.name());
-                let settled = !matches!(cell.state, CellState::Unknown | CellState::Pending);
-                let before = self.cells.insert(key, now.clone());
-                if settled && before.as_deref() != Some(now.as_str()) {
-                    lines.push(format!("{name}: {} {now}", layer.name()));
-                }
-            }
-        }
-        lines
     }
 }

@@ -157,11 +157,18 @@ pub fn sentences(state: &State) -> Vec<String> {
             None => "whether it may",
         };
         let Right { account, verb, .. } = &entry.right;
-        let (layer, resource) = (entry.right.layer(), entry.right.resource_in_group());
-        match entry.judged() {
-            "" => format!("{layer}: {account} {may} {verb} {resource}"),
-            judged => format!("{layer}: {account} {may} {verb} {resource}, {judged}"),
-        }
+        let layer = entry.right.layer();
+        let what = if entry.right.is_any_other() {
+            "do anything else".to_owned()
+        } else {
+            format!("{verb} {}", entry.right.resource_in_group())
+        };
+        let judged = match entry.judged() {
+            "" => String::new(),
+            judged if judged.starts_with("is ") => format!(", which {judged}"),
+            judged => format!(", {judged}"),
+        };
+        format!("{layer}: {account} {may} {what}{judged}")
     };
     entries.iter().map(sentence).collect()
 }

@@ -21,7 +21,7 @@ use crate::session::State;
 pub use overlay::lay_out;
 pub use pane::tab_names;
 pub use table::widths;
-pub use text::{after_text, text_lines, unresolved};
+pub use text::{after_text, predicted, text_lines, unresolved};
 
 /// Draws what [`App::prepare`] has computed for this size.
 pub fn draw(frame: &mut Frame<'_>, state: &State, app: &App) {

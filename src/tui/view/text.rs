@@ -183,10 +183,16 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
             .iter()
             .map(|text| (text.clone(), theme.strong())),
     );
+    let asks = state.footer().reconcile;
     if !state.drift().is_empty() {
+        let how = if asks {
+            "Enter: adopt, re-apply or reset"
+        } else {
+            "It is settled once what is under way has ended"
+        };
         texts.push((
             format!(
-                "the cluster differs from this session: {}. Enter: adopt, re-apply or reset",
+                "the cluster differs from this session: {}. {how}",
                 state.drift().join("; ")
             ),
             theme.strong(),
@@ -219,10 +225,17 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
                 theme.strong(),
             ));
         }
-        StagePhase::Interrupted { .. } => texts.push((
-            "interrupted; Enter continues, nothing that was sent is sent again".to_owned(),
-            theme.strong(),
-        )),
+        StagePhase::Interrupted { .. } => {
+            let how = if asks {
+                "it goes on once the difference is settled"
+            } else {
+                "Enter continues"
+            };
+            texts.push((
+                format!("interrupted; {how}, nothing that was sent is sent again"),
+                theme.strong(),
+            ));
+        }
         StagePhase::Working { .. } | StagePhase::Fresh => {}
     }
     let stopped = alike_once(stopped(app));
@@ -249,7 +262,8 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
 
 /// What the learner has predicted of this stage, or in it: each prediction, and once all are settled how many were right and
 /// which were not.
-fn predicted(state: &State) -> Vec<String> {
+#[must_use]
+pub fn predicted(state: &State) -> Vec<String> {
     let Some(stage) = state.stage() else {
         return Vec::new();
     };

@@ -87,6 +87,17 @@ pub enum Admission {
 }
 
 impl Intake {
+    fn of(webhook: Webhook, source: &serde_json::Value) -> Self {
+        Self {
+            method: webhook.method,
+            max_payload: webhook.max_payload,
+            metadata: webhook.metadata,
+            auth: webhook.auth,
+            bus: bus_of(source),
+            filter: webhook.filter,
+        }
+    }
+
     /// Asks the event's filter, where it has one.
     #[must_use]
     pub fn admission(&self, data: &[u8]) -> Admission {
@@ -121,14 +132,64 @@ pub fn intake(object: &serde_json::Value, event: &str) -> Result<Option<Intake>,
         .webhooks
         .into_iter()
         .find(|webhook| webhook.event == event);
-    Ok(found.map(|webhook| Intake {
-        method: webhook.method,
-        max_payload: webhook.max_payload,
-        metadata: webhook.metadata,
-        auth: webhook.auth,
-        bus: bus_of(object),
-        filter: webhook.filter,
-    }))
+    Ok(found.map(|webhook| Intake::of(webhook, object)))
+}
+
+/// Where a request to a port of an EventSource's Service leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// To the event of this name, which takes it in so.
+    Event(String, Box<Intake>),
+    /// To an event that asks for a token first.
+    Guarded,
+    /// To a server that has nothing at this path.
+    NoSuchPath,
+    /// Nothing listens there.
+    Nobody,
+}
+
+/// What of an EventSource object hears a request for a path to a port of its Service.
+///
+/// # Errors
+/// Why an event of it cannot be served, so that this is not known.
+pub fn hears(object: &serde_json::Value, port: u16, path: &str) -> Result<Heard, String> {
+    let source = EventSource::parse(object).map_err(|error| error.to_string())?;
+    let Some(target) = target_port(object, port) else {
+        return Ok(Heard::Nobody);
+    };
+    let mut behind = source.webhooks.into_iter().filter(|one| one.port == target);
+    let mut listens = false;
+    let found = behind.find(|one| {
+        listens = true;
+        one.endpoint == path
+    });
+    match (found, source.refused.into_iter().next()) {
+        (Some(webhook), _) if webhook.auth.is_some() => Ok(Heard::Guarded),
+        (Some(webhook), _) => Ok(Heard::Event(
+            webhook.event.clone(),
+            Box::new(Intake::of(webhook, object)),
+        )),
+        (None, Some(refused)) => Err(refused.reason),
+        (None, None) if listens => Ok(Heard::NoSuchPath),
+        (None, None) => Ok(Heard::Nobody),
+    }
+}
+
+/// The port of the pod that a port of the Service leads to.
+fn target_port(object: &serde_json::Value, port: u16) -> Option<u16> {
+    use serde_json::Value;
+    let number = |value: &Value| match value {
+        Value::String(text) => text.parse().ok(),
+        value => value.as_u64().and_then(|number| u16::try_from(number).ok()),
+    };
+    let ports = object.pointer("/spec/service/ports")?.as_array()?;
+    let entry = ports
+        .iter()
+        .find(|entry| number(&entry["port"]) == Some(port))?;
+    match &entry["targetPort"] {
+        Value::Null => Some(port),
+        target => number(target),
+    }
 }
 
 /// The EventBus that an EventSource or a Sensor names.
