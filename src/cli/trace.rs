@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::exit::{Exit, Failure};
 use super::output::{line as print, note};
@@ -236,9 +236,22 @@ fn request_of(args: &TraceArgs) -> Result<Request, String> {
 }
 
 fn predict_request(pipeline: &Pipeline, request: Request) -> Result<Walk, String> {
-    let intake = eventsource::intake(&pipeline.event_source, &pipeline.event)?
+    let intake = eventsource::intake(&without_tls(&pipeline.event_source), &pipeline.event)?
         .ok_or("the event is no webhook")?;
     predict(pipeline, &Input::Request(request, Some(intake)))
+}
+
+/// An EventSource whose webhooks speak plain HTTP: what becomes of a request that was taken is the same.
+fn without_tls(event_source: &Value) -> Value {
+    let mut plain = event_source.clone();
+    let webhooks = plain.pointer_mut("/spec/webhook");
+    let events = webhooks.and_then(Value::as_object_mut);
+    let events = events.into_iter().flat_map(|events| events.values_mut());
+    for event in events.filter_map(Value::as_object_mut) {
+        event.remove("serverCertSecret");
+        event.remove("serverKeySecret");
+    }
+    plain
 }
 
 /// What the live filter would decide, by our own evaluation.
@@ -356,5 +369,37 @@ fn exit(findings: &[Finding], known: bool) -> Exit {
         Exit::Proven
     } else {
         Exit::NotProven
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_becomes_of_a_request_over_tls_is_predicted_too() {
+        let secret = json!({"name": "s", "key": "tls.crt"});
+        let pipeline = |value: &str| Pipeline {
+            namespace: "ns".into(),
+            event_source: json!({"metadata": {"name": "web", "namespace": "ns"}, "spec": {"webhook": {
+                "order": {"port": "12000", "endpoint": "/o", "method": "POST", "serverCertSecret": secret, "serverKeySecret": secret}}}}),
+            sensor: json!({"metadata": {"name": "shop", "namespace": "ns"}, "spec": {
+                "dependencies": [{"name": "d", "eventSourceName": "web", "eventName": "order",
+                    "filters": {"data": [{"path": "body.kind", "type": "string", "value": [value]}]}}],
+                "triggers": [{"template": {"name": "t", "log": {}}}]}}),
+            event: "order".into(),
+            subject: "default.web.order".into(),
+            subscriptions: Vec::new(),
+            sensor_level: None,
+            source_level: None,
+            release: None,
+            kubectl: "kubectl -n ns".into(),
+        };
+        for (value, passes) in [("a", true), ("b", false)] {
+            let headers = ["Content-Type: application/json".to_owned()];
+            let request = Request::new(&headers, None, br#"{"kind":"a"}"#.to_vec()).unwrap();
+            let walk = predict_request(&pipeline(value), request).unwrap();
+            assert_eq!(walk.stopped_at.is_none(), passes, "{value}");
+        }
     }
 }
