@@ -376,3 +376,103 @@ async fn who_deletes_at_once_is_shown_what_is_gone() {
     let (_, told) = send(&lab, "DELETE", &path, "application/json", "").await;
     assert_eq!(told["status"], "Success", "{told}");
 }
+
+/// Whatever a change says of it: an object stays where its URL has it.
+#[tokio::test]
+async fn an_object_stays_in_its_namespace() {
+    const MAP: &str = "/api/v1/namespaces/lab/configmaps/here";
+    const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/wide";
+    const FLOW: &str = "/apis/argoproj.io/v1alpha1/namespaces/lab/workflowtemplates/flow";
+    let lab = Lab::new().await;
+    let parent = |url: &str| url.rsplit_once('/').unwrap().0.to_owned();
+    create(&lab, &parent(MAP), json!({"metadata": {"name": "here"}})).await;
+    let role = json!({"metadata": {"name": "wide", "namespace": "lab"}, "rules": []});
+    create(&lab, &parent(ROLE), role.clone()).await;
+    let flow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "WorkflowTemplate",
+        "metadata": {"name": "flow"}, "spec": {}});
+    create(&lab, &parent(FLOW), flow).await;
+    let remove = json!([{"op": "remove", "path": "/metadata/namespace"}]);
+    let (merge, strategic, json_patch) = (
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/json-patch+json",
+    );
+    let none = json!({"metadata": {"namespace": null, "labels": {"a": "b"}}});
+    let replaced = json!({"metadata": {"$patch": "replace", "name": "here"}});
+    let other = json!({"metadata": {"namespace": "lab", "labels": {"a": "b"}}});
+    for (method, url, media, body, namespace) in [
+        ("PATCH", MAP, merge, none.clone(), json!("lab")),
+        ("PATCH", MAP, strategic, none.clone(), json!("lab")),
+        ("PATCH", MAP, strategic, replaced, json!("lab")),
+        ("PATCH", MAP, json_patch, remove.clone(), json!("lab")),
+        ("PATCH", FLOW, merge, none, json!("lab")),
+        ("PATCH", FLOW, json_patch, remove, json!("lab")),
+        ("PATCH", ROLE, merge, other.clone(), Value::Null),
+        ("PATCH", ROLE, strategic, other, Value::Null),
+        ("PUT", ROLE, "application/json", role, Value::Null),
+    ] {
+        let (code, told) = send(&lab, method, url, media, body.to_string()).await;
+        assert_eq!(
+            (code, &told["metadata"]["namespace"]),
+            (200, &namespace),
+            "{url} {body}: {told}"
+        );
+        let (_, kept) = send(&lab, "GET", url, "application/json", "").await;
+        assert_eq!(kept["metadata"]["namespace"], namespace, "{url} {body}");
+    }
+}
+
+/// Measured: what comes with the status of a workload, and what counts as a change of its spec.
+#[tokio::test]
+async fn a_workload_takes_metadata_with_its_status() {
+    let lab = Lab::new().await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
+    let spec = json!({"replicas": 0, "serviceName": "x", "selector": {"matchLabels": {"a": "b"}}, "template": template});
+    for (plural, kind) in [
+        ("deployments", "Deployment"),
+        ("replicasets", "ReplicaSet"),
+        ("statefulsets", "StatefulSet"),
+    ] {
+        let all = format!("/apis/apps/v1/namespaces/lab/{plural}");
+        let metadata = json!({"name": "w", "labels": {"l": "1"}, "annotations": {"a": "1"}});
+        let body =
+            json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec});
+        create(&lab, &all, body).await;
+        let url = format!("{all}/w");
+        let more = json!({"metadata": {"labels": {"n": "1"}, "annotations": {"n": "1"}, "finalizers": ["x.y/z"]},
+            "spec": {"replicas": 3}});
+        let (_, made) = merge(&lab, &format!("{url}/status"), &more).await;
+        let labelled = kind != "Deployment";
+        assert_eq!(made["metadata"]["labels"]["n"] == "1", labelled, "{made}");
+        assert_eq!(made["metadata"]["annotations"], json!({"a": "1", "n": "1"}));
+        assert_eq!(made["metadata"]["finalizers"], json!(["x.y/z"]));
+        assert_eq!(
+            (&made["metadata"]["generation"], &made["spec"]["replicas"]),
+            (&json!(1), &json!(0))
+        );
+        let annotated = i32::from(!labelled);
+        for (change, generation) in [
+            (
+                json!({"metadata": {"annotations": {"z": "1"}}}),
+                1 + annotated,
+            ),
+            (
+                json!({"metadata": {"annotations": {"z": "1"}}}),
+                1 + annotated,
+            ),
+            (json!({"metadata": {"labels": {"z": "1"}}}), 1 + annotated),
+            (json!({"metadata": {"finalizers": null}}), 1 + annotated),
+            (
+                json!({"metadata": {"annotations": null}}),
+                1 + 2 * annotated,
+            ),
+            (json!({"spec": {"minReadySeconds": 3}}), 2 + 2 * annotated),
+        ] {
+            let (_, made) = merge(&lab, &url, &change).await;
+            assert_eq!(
+                made["metadata"]["generation"], generation,
+                "{kind} {change}"
+            );
+        }
+    }
+}

@@ -134,11 +134,11 @@ pub enum Created {
     Dry(Value),
 }
 
-/// Puts an object into the namespace of the URL.
+/// Puts an object into the namespace of the URL, or into none.
 ///
 /// # Errors
 /// 400 if it names another one.
-fn place(kind: &Kind, value: &mut Value, namespace: &str) -> Result<(), Failure> {
+pub(super) fn place(kind: &Kind, value: &mut Value, namespace: &str) -> Result<(), Failure> {
     let given = object::namespace(value);
     if !kind.namespaced {
         object::remove_meta(value, "namespace");

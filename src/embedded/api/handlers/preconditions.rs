@@ -8,7 +8,7 @@ use crate::embedded::api::object;
 use crate::embedded::api::status::{Cause, Failure};
 use crate::embedded::api::store::Stored;
 
-/// An object has the name and the namespace of its URL.
+/// An object has the name of its URL.
 pub(super) fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> {
     let (name, url) = (object::name(value), call.attributes.name.as_str());
     if name.is_empty() {
@@ -20,12 +20,6 @@ pub(super) fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> 
         return Err(Failure::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({url})"
         )));
-    }
-    let namespace = object::namespace(value);
-    if call.kind.namespaced && !namespace.is_empty() && namespace != call.namespace() {
-        return Err(Failure::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
     }
     Ok(())
 }

@@ -49,9 +49,7 @@ pub(super) fn put(call: &Call) -> Answer {
     let dry = call.dry_run()?;
     let mut value = call.object()?;
     check_identity(call, &value)?;
-    if call.kind.namespaced {
-        object::set_meta(&mut value, "namespace", call.namespace());
-    }
+    create::place(call.kind, &mut value, call.namespace())?;
     let value = call.typed(value)?;
     let version = object::meta(&value, "resourceVersion").to_owned();
     for _ in 0..TRIES {
@@ -200,11 +198,29 @@ fn settle(kind: &Kind, old: &Value, mut new: Value, part: Part) -> Value {
             object::set_field(&mut new, "spec", spec);
         }
     }
-    system_metadata(kind, old, &mut new);
+    system_metadata(old, &mut new);
+    if kind.generation && (!same_spec(kind, old, &new) || is_annotated(kind, old, &new, part)) {
+        let generation = old
+            .pointer("/metadata/generation")
+            .and_then(Value::as_u64)
+            .unwrap_or(0);
+        object::set_meta(&mut new, "generation", generation + 1);
+    }
     new
 }
 
-/// The old object with the new status; built-in kinds also take labels, annotations and finalizers this way.
+/// Annotations of a Deployment count as its spec does, unless they come with its status.
+fn is_annotated(kind: &Kind, old: &Value, new: &Value, part: Part) -> bool {
+    let annotations = |object: &Value| object.pointer("/metadata/annotations").cloned();
+    part == Part::Main && is_deployment(kind) && annotations(old) != annotations(new)
+}
+
+fn is_deployment(kind: &Kind) -> bool {
+    (kind.group, kind.plural) == ("apps", "deployments")
+}
+
+/// The old object with the new status; built-in kinds also take labels, annotations and finalizers this way, but no
+/// labels of a Deployment.
 fn status_of(kind: &Kind, old: &Value, new: Value) -> Value {
     let mut result = old.clone();
     object::set_field(&mut result, "status", new.get("status").cloned());
@@ -216,8 +232,9 @@ fn status_of(kind: &Kind, old: &Value, new: Value) -> Value {
     if let Some(owners) = new.pointer("/metadata/managedFields") {
         object::set_meta(&mut result, "managedFields", owners.clone());
     }
-    if !kind.custom && kind.group != "apps" {
-        for key in ["labels", "annotations", "finalizers"] {
+    if !kind.custom {
+        let labels = Some("labels").filter(|_| !is_deployment(kind));
+        for key in ["annotations", "finalizers"].into_iter().chain(labels) {
             match new.pointer(&format!("/metadata/{key}")) {
                 Some(value) => object::set_meta(&mut result, key, value.clone()),
                 None => object::remove_meta(&mut result, key),
@@ -228,7 +245,7 @@ fn status_of(kind: &Kind, old: &Value, new: Value) -> Value {
 }
 
 /// Fields of `metadata` that belong to the server.
-fn system_metadata(kind: &Kind, old: &Value, new: &mut Value) {
+fn system_metadata(old: &Value, new: &mut Value) {
     object::remove_meta(new, "selfLink");
     for key in [
         "uid",
@@ -248,13 +265,6 @@ fn system_metadata(kind: &Kind, old: &Value, new: &mut Value) {
             Some(value) => object::set_meta(new, key, value.clone()),
             None => object::remove_meta(new, key),
         }
-    }
-    if kind.generation && !same_spec(kind, old, new) {
-        let generation = old
-            .pointer("/metadata/generation")
-            .and_then(Value::as_u64)
-            .unwrap_or(0);
-        object::set_meta(new, "generation", generation + 1);
     }
 }
 
@@ -372,8 +382,9 @@ fn patched(
         body::typed(call.kind, &new).map_err(refused)?;
     }
     check_kind(call.kind, &new)?;
-    let new = body::object(call.kind, new)?;
+    let mut new = body::object(call.kind, new)?;
     check_identity(call, &new)?;
+    create::place(call.kind, &mut new, call.namespace())?;
     let typed = body::normalize(call.kind, new).map_err(refused)?;
     if let Some(why) = call.strict(call.findings_of_patch(&typed.unknown))? {
         return Err(bad_patch(&why));

@@ -118,6 +118,7 @@ fn metadata_shape(name: &str) -> Shape {
 /// Lists of built-in kinds are one value unless they are named here; maps merge unless they are named here.
 fn built_in(name: &str, parent: Parent) -> Shape {
     match name {
+        "imagePullSecrets" if parent == Parent::Root => Shape::Map,
         "containers"
         | "initContainers"
         | "ephemeralContainers"

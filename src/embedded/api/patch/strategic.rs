@@ -29,6 +29,8 @@ pub fn list_key(path: &[&str], name: &str) -> ListKind {
     match (parent, name) {
         ("metadata", "ownerReferences") => ListKind::Keyed("uid"),
         ("metadata", "finalizers") => ListKind::Set,
+        // A pod's merge, those of a ServiceAccount do not.
+        ("", "imagePullSecrets") => ListKind::Atomic,
         (
             _,
             "containers"
@@ -56,7 +58,7 @@ pub fn list_key(path: &[&str], name: &str) -> ListKind {
 /// Applies a strategic merge patch.
 ///
 /// # Errors
-/// 400 if the patch is no object, 500-like texts of upstream as 400 for directives that make no sense.
+/// 400 if the patch is no object, 500 for directives that make no sense.
 pub fn merge(object: Value, patch: &Value) -> Result<Value, Failure> {
     let (object, patch) = match (object, patch) {
         (Value::Object(object), Value::Object(patch)) => (object, patch),
@@ -71,6 +73,11 @@ fn no_map(patch: &Value) -> Failure {
     bad(format!(
         "json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
     ))
+}
+
+/// What upstream takes for trouble of its own.
+fn senseless(text: String) -> Failure {
+    Failure::status(500, "", text, None)
 }
 
 fn bad(text: impl Into<String>) -> Failure {
@@ -90,7 +97,13 @@ fn merge_map<'p>(
         }
         Some(Some("delete")) => return Ok(Map::new()),
         Some(Some("merge")) | None => {}
-        Some(other) => return Err(bad(format!("unknown patch type: {}", other.unwrap_or("")))),
+        Some(other) => {
+            return Err(senseless(format!(
+                "unknown patch type: {} in map: {}",
+                other.unwrap_or(""),
+                go_json::plain_map(patch)
+            )));
+        }
     }
     retain_keys(&mut object, patch)?;
     for (key, value) in patch {
@@ -164,7 +177,7 @@ fn retain_keys(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> R
         return Ok(());
     };
     let Some(list) = list.as_array() else {
-        return Err(bad("the $retainKeys directive must be a list"));
+        return Err(bad("invalid patch format of retainKeys"));
     };
     object.retain(|key, _| list.iter().any(|kept| kept.as_str() == Some(key)));
     Ok(())
@@ -267,7 +280,7 @@ fn merge_keyed<'p>(
             }
             Some("merge") => {
                 let text = "merging lists cannot yet be specified in the patch";
-                return Err(Failure::status(500, "", text, None));
+                return Err(senseless(text.to_owned()));
             }
             _ => {}
         }
@@ -293,12 +306,12 @@ fn merge_keyed<'p>(
 /// An element of a list that is told apart by `key`.
 fn element<'p>(item: &'p Value, key: &str) -> Result<&'p Map<String, Value>, Failure> {
     let Value::Object(map) = item else {
-        return Err(bad(format!(
+        return Err(senseless(format!(
             "cannot merge the list: an element is no object with the key {key}"
         )));
     };
     if !map.contains_key(key) {
-        return Err(bad(format!(
+        return Err(senseless(format!(
             "map: {} does not contain declared merge key: {key}",
             go_json::plain_map(map)
         )));

@@ -155,17 +155,12 @@ fn immutable(key: &str, value: &Value) -> Cause {
 #[must_use]
 pub fn check_update(new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    for key in ["uid", "creationTimestamp"] {
-        let pointer = format!("/metadata/{key}");
-        let (is, was) = (new.pointer(&pointer), old.pointer(&pointer));
-        if let (Some(is), Some(was)) = (is, was)
-            && is != was
-            && !is.is_null()
-        {
-            causes.push(immutable(key, is));
-        }
-    }
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for key in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
         let pointer = format!("/metadata/{key}");
         let is = new.pointer(&pointer).filter(|is| !is.is_null());
         if let Some(is) = is.filter(|is| old.pointer(&pointer) != Some(is)) {

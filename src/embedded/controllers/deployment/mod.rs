@@ -196,8 +196,9 @@ impl Deployments {
             );
             let (name, mut next) = (deployment.name_any(), deployment.clone());
             next.annotations_mut().insert(REVISION.into(), revision);
+            // With the status: else it would count as a change of the spec.
             let written = api
-                .replace(&name, &PostParams::default(), &next)
+                .replace_status(&name, &PostParams::default(), &next)
                 .await
                 .map_err(ReconcileError::api(format!(
                     "set the revision of deployment {name}"
