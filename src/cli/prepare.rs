@@ -164,10 +164,10 @@ async fn wait(cluster: &Cluster, patience: Duration) -> Result<Exit, Failure> {
         if started.elapsed() > patience {
             let reasons: Vec<String> = waiting.iter().map(ToString::to_string).collect();
             return Err(Failure::environment(format!(
-                "not ready after {} s: {}; `eventlab doctor --context {}` looks closer, and prepare goes on where it is",
+                "not ready after {} s: {}; `{}` looks closer, and prepare goes on where it is",
                 patience.as_secs(),
                 reasons.join("; "),
-                cluster.name()
+                cluster.shown("eventlab doctor")
             )));
         }
         tokio::time::sleep(LOOK).await;

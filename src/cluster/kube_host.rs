@@ -170,3 +170,34 @@ impl Host for KubeHost {
         Box::pin(std::future::ready(Err(error)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_that_is_pasted_leads_to_the_same_cluster() {
+        let context = Context::silent("shop").await;
+        let cluster = Cluster::of_context(&context, "eventlab", RealCluster::default());
+        let options = context.options();
+        assert!(options.contains("--context shop"), "{options}");
+        for (command, led) in [
+            ("kubectl get pods", true),
+            ("eventlab ledger show", true),
+            ("eventlab doctor", true),
+            ("eventlab --context other status", false),
+            ("nats stream ls", false),
+            ("eventlabs", false),
+            ("", false),
+        ] {
+            let shown = cluster.shown(command);
+            let words: Vec<&str> = command.splitn(2, ' ').collect();
+            let wanted = if led {
+                format!("{} {options} {}", words[0], words[1])
+            } else {
+                command.to_owned()
+            };
+            assert_eq!(shown, wanted);
+        }
+    }
+}

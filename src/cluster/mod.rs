@@ -291,11 +291,16 @@ impl Cluster {
     #[must_use]
     pub fn pasteable(&self, command: &str) -> String {
         let leads_somewhere = command.contains("--context") || command.contains("--kubeconfig");
-        match (
-            command.strip_prefix("kubectl "),
-            self.host.kubectl_options(),
-        ) {
-            (Some(rest), Some(options)) if !leads_somewhere => format!("kubectl {options} {rest}"),
+        // Without a context eventlab asks the embedded cluster.
+        let takes_them = |program: &str| match program {
+            "kubectl" => true,
+            "eventlab" => self.is_shared(),
+            _ => false,
+        };
+        match (command.split_once(' '), self.host.kubectl_options()) {
+            (Some((program, rest)), Some(options)) if !leads_somewhere && takes_them(program) => {
+                format!("{program} {options} {rest}")
+            }
             _ => command.to_owned(),
         }
     }
