@@ -28,6 +28,8 @@ pub struct Filter {
     groups: Vec<CompiledGroup>,
     operator: Operator,
     prefixes: PrefixSet,
+    /// Some group looks at the event's data.
+    reads_data: bool,
     /// No `filters` at all: every event passes, whatever the operator.
     absent: bool,
 }
@@ -96,6 +98,7 @@ impl Filter {
             groups: Vec::new(),
             operator: Operator::read(operator),
             prefixes: PrefixSet::default(),
+            reads_data: false,
             absent: true,
         };
         let Some(filters) = filters.filter(|filters| !filters.is_null()) else {
@@ -134,6 +137,7 @@ impl Filter {
             }
             filter.groups.push(CompiledGroup::Script(script));
         }
+        filter.reads_data = filter.groups.iter().any(CompiledGroup::reads_data);
         Ok(filter)
     }
 
@@ -169,7 +173,8 @@ impl Filter {
                 error: None,
             };
         }
-        let payload = Payload::new(event.data.as_deref(), &self.prefixes);
+        let data = event.data.as_deref().filter(|_| self.reads_data);
+        let payload = Payload::new(data, &self.prefixes);
         let mut tally = Tally::new(self.operator);
         for group in &self.groups {
             if tally.stopped {
@@ -201,6 +206,10 @@ impl CompiledGroup {
             Self::Time(group) => group.skip(recorder),
             Self::Script(group) => group.skip(recorder),
         }
+    }
+
+    fn reads_data(&self) -> bool {
+        matches!(self, Self::Exprs(_) | Self::Data(_) | Self::Script(_))
     }
 
     fn is_script(&self) -> bool {

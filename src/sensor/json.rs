@@ -31,7 +31,7 @@ pub fn scan(text: &[u8], prefixes: &PrefixSet) -> Option<Spans> {
     if prefixes.is_empty() {
         return is_valid(text).then(Spans::default);
     }
-    prefixes::find(Reader::new(&Padded::new(text)), prefixes)
+    prefixes::find(&Padded::new(text), prefixes)
 }
 
 /// Kinds of the containers around a place, one bit each (set: object), above them a bit that marks the end.
@@ -116,6 +116,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
+    #[inline]
     fn new(text: &'t Padded<'t>) -> Self {
         let blocks = Blocks::at(text, 0);
         Self {

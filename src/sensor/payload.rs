@@ -1,7 +1,5 @@
 //! The event's data while one filter judges it: validated once, plain paths found in the same pass.
 
-use std::cell::OnceCell;
-
 use super::json::{self, MAX_PREFIX_DEPTH, PrefixSet, Spans};
 use super::path::{self, LimitExceeded, Value};
 
@@ -101,16 +99,16 @@ pub(super) enum Content<'d, 's> {
 /// The data of one event for one evaluation.
 pub(super) struct Payload<'d> {
     data: Option<&'d [u8]>,
-    prefixes: &'d PrefixSet,
-    spans: OnceCell<Option<Spans>>,
+    /// Where the paths lead; `None` if the data is not valid JSON.
+    spans: Option<Spans>,
 }
 
 impl<'d> Payload<'d> {
-    pub(super) fn new(data: Option<&'d [u8]>, prefixes: &'d PrefixSet) -> Self {
+    /// Validates the data and looks for the paths.
+    pub(super) fn new(data: Option<&'d [u8]>, prefixes: &PrefixSet) -> Self {
         Self {
             data,
-            prefixes,
-            spans: OnceCell::new(),
+            spans: data.and_then(|json| json::scan(json, prefixes)),
         }
     }
 
@@ -132,7 +130,7 @@ impl<'d> Payload<'d> {
         let Some(json) = self.data else {
             return Content::Absent;
         };
-        match self.spans.get_or_init(|| json::scan(json, self.prefixes)) {
+        match &self.spans {
             Some(spans) => Content::Json(Valid { json, spans }),
             None => Content::Invalid,
         }

@@ -71,6 +71,7 @@ pub(super) struct Blocks<'t> {
 
 impl<'t> Blocks<'t> {
     /// Begins with the block that this byte is in.
+    #[inline]
     pub(super) fn at(text: &'t Padded<'t>, at: usize) -> Self {
         let start = block_start(at);
         let bytes = text.bytes_at(start);

@@ -3,6 +3,7 @@
 //! A plain path is keys and array indexes only. The set is a small tree; the tracker follows it through the text and
 //! leaves containers that no path enters to the reader.
 
+use super::blocks::Padded;
 use super::members::{Stop, skip_members};
 use super::{Key, Reader};
 use crate::sensor::path::unescape;
@@ -164,20 +165,17 @@ impl Spans {
     }
 }
 
-/// Goes through the whole text of the reader; `None` if it is not valid JSON.
-pub(super) fn find(reader: Reader<'_>, set: &PrefixSet) -> Option<Spans> {
+/// Goes through the whole text; `None` if it is not valid JSON.
+pub(super) fn find(text: &Padded<'_>, set: &PrefixSet) -> Option<Spans> {
+    let mut spans = Spans::new(set.slots);
     let mut tracker = Tracker {
-        reader,
+        reader: Reader::new(text),
         set,
-        spans: Spans::new(set.slots),
+        spans: &mut spans,
     };
     let (at, first) = tracker.reader.next_byte(0)?;
     let end = tracker.value(0, at, first)?;
-    tracker
-        .reader
-        .next_byte(end)
-        .is_none()
-        .then_some(tracker.spans)
+    tracker.reader.next_byte(end).is_none().then_some(spans)
 }
 
 /// Enters the containers on the set's paths and has the reader go over all others.
@@ -186,7 +184,7 @@ pub(super) fn find(reader: Reader<'_>, set: &PrefixSet) -> Option<Spans> {
 struct Tracker<'t, 's> {
     reader: Reader<'t>,
     set: &'s PrefixSet,
-    spans: Spans,
+    spans: &'s mut Spans,
 }
 
 impl<'s> Tracker<'_, 's> {
