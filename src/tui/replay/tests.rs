@@ -454,9 +454,14 @@ fn before(catalog: &Catalog, lab: &Lab, stage: usize) -> Vec<Manifest> {
 /// Whether it is what a probe's fate says, as far as EventSource and Sensor decide it.
 fn is_fated(now: &Now, fate: &Fate) -> bool {
     match (fate, now) {
-        (Fate::Stopped { layer, reason }, now)
-            if *layer <= Layer::Filter && *layer != Layer::Ready =>
-        {
+        (
+            Fate::Stopped {
+                layer: Layer::Ready,
+                ..
+            },
+            now,
+        ) => matches!(now, Now::NotReached(_)),
+        (Fate::Stopped { layer, reason }, now) if *layer <= Layer::Filter => {
             now.judged() == Some(Judged::Rejected(*reason))
         }
         (
