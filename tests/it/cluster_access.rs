@@ -136,7 +136,7 @@ async fn a_right_beside_those_listed_is_seen() {
         ),
         (
             format!("{{{argo}[workflows/status], verbs: [create]}}"),
-            "create workflows/status.argoproj.io",
+            "create workflows.argoproj.io/status",
         ),
         (
             format!("{{{argo}[workflows], resourceNames: [x], verbs: [delete]}}"),
