@@ -17,7 +17,7 @@ pub(super) const MAX_INPUT: u64 = 64 << 20;
 /// What comes in, before it is known to which event.
 pub(super) enum Source {
     Request(Request),
-    Event(Input),
+    Event(Box<Input>),
 }
 
 impl Source {
@@ -31,7 +31,10 @@ impl Source {
                 ));
             }
             let read = events::read(&file.display().to_string(), &read(file)?)?;
-            return Ok(read.into_iter().map(Self::Event).collect());
+            return Ok(read
+                .into_iter()
+                .map(|event| Self::Event(Box::new(event)))
+                .collect());
         }
         let body = match (&input.body, &input.body_file) {
             (Some(body), _) => body.clone().into_bytes(),
