@@ -156,6 +156,16 @@ pub fn could_not_look(reason: &str) -> GateReport {
     }
 }
 
+/// Whether a request would be taken in now, and its effect seen, whatever becomes of it at the Sensor.
+#[must_use]
+pub fn takes_requests(report: &GateReport) -> bool {
+    let before = ["event bus", "event source", "intake", "ledger"];
+    before.iter().all(|name| {
+        let mut conditions = report.conditions.iter();
+        conditions.any(|one| one.name == *name && one.holds)
+    })
+}
+
 /// Keeps since when each condition is as it is.
 pub fn carry_since(report: &mut GateReport, before: &GateReport, now: Timestamp) {
     for condition in &mut report.conditions {

@@ -145,6 +145,7 @@ impl Worker {
                 stage,
                 attempt,
                 mode,
+                sends_anyway,
             } => {
                 self.focus(&lab, &stage, attempt).await;
                 let place = Place {
@@ -153,7 +154,7 @@ impl Worker {
                     attempt,
                     probe: None,
                 };
-                self.open_gate(&asked, mode, &place).await;
+                self.open_gate(&asked, mode, sends_anyway, &place).await;
             }
             Effect::Send {
                 lab,

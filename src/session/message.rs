@@ -203,6 +203,8 @@ pub enum Effect {
         stage: String,
         attempt: u32,
         mode: GateMode,
+        /// The requests are sent although the Sensor does not hold, so that a failure counts once they would be taken in.
+        sends_anyway: bool,
     },
     Send {
         lab: String,

@@ -328,6 +328,27 @@ fn a_bus_that_cannot_be_subscribed_to_is_the_environments() {
 }
 
 #[test]
+fn requests_are_taken_in_whatever_becomes_of_the_sensor() {
+    let taken = |change: &dyn Fn(&mut Input)| {
+        let mut input = open_input(GateMode::Open);
+        change(&mut input);
+        takes_requests(&evaluate(&input))
+    };
+    assert!(taken(&|_| {}));
+    assert!(taken(&|input| input.sensor = None));
+    assert!(taken(&|input| input.sensor_pods.clear()));
+    assert!(taken(&|input| input.consumers = Err("gone".into())));
+    assert!(!taken(&|input| input.event_bus = None));
+    assert!(!taken(&|input| input.event_source = None));
+    assert!(!taken(&|input| input.event_source_pods.clear()));
+    assert!(!taken(
+        &|input| input.intake = Err("no ready endpoint".into())
+    ));
+    assert!(!taken(&|input| input.ledger = Err("starts".into())));
+    assert!(!takes_requests(&could_not_look("no answer")));
+}
+
+#[test]
 fn an_invalid_sensor_fails_fast_once_its_controller_has_said_so() {
     let invalid = |input: &mut Input, condition: &str| {
         input.invalid = Some(Objection {

@@ -62,9 +62,20 @@ fn a_gate_that_must_fail_lets_the_probes_pass_only_when_it_does() {
     assert_eq!(failures(&session)[0].reason, "not-subscribed");
 
     session.runner.gate = Some(refusal("invalid-sensor"));
-    session.say(Message::Next);
+    let effects = session.say(Message::Next);
     assert_eq!(session.state.phase, StagePhase::Passed);
     assert_eq!(session.state.run().unwrap().sends.len(), 1);
+    // Requests follow that failure, so the EventSource has to answer first.
+    let anyway = |effect: &Effect| {
+        matches!(
+            effect,
+            Effect::OpenGate {
+                sends_anyway: true,
+                ..
+            }
+        )
+    };
+    assert!(effects.iter().any(anyway));
 }
 
 #[test]
