@@ -3,8 +3,8 @@
 //! The places are told by name (`EVENTLAB_KILL_NEW`): one session is started again and again, and dies at the first place
 //! where none died before, until it comes to its end; so every boundary costs one start. A part of one lab runs here. With
 //! `EVENTLAB_ALL_KILL_PLACES=1` every lab dies before and after every effect, after every request and between the objects of
-//! every apply, and at a seeded share of what is written meanwhile (`EVENTLAB_KILL_SHARE=N`: one of N; 1 is all;
-//! `EVENTLAB_KILL_SEED` draws them; `EVENTLAB_KILL_LABS=a,b` names the labs). Each stage begins with a copy of the session as
+//! every apply, and at a seeded share of what is written meanwhile and of a request's copies after the second
+//! (`EVENTLAB_KILL_SHARE=N`: one of N; 1 is all; `EVENTLAB_KILL_SEED` draws them; `EVENTLAB_KILL_LABS=a,b` names the labs). Each stage begins with a copy of the session as
 //! it came there undisturbed, so that the stages of all labs die side by side and none carries the deaths of another.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -36,7 +36,7 @@ fn run_with(state: &Path, lab: &str, variable: Option<(&str, &Path)>) -> Output 
     command.output().unwrap()
 }
 
-/// One of so many writes is died at; every boundary of an effect is.
+/// One of so many writes and copies is died at; every boundary of an effect is.
 fn share() -> u64 {
     number_of("EVENTLAB_KILL_SHARE").unwrap_or(8).max(1)
 }
@@ -51,7 +51,8 @@ fn number_of(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Whether this place is died at: boundaries of effects are, the writes of journal and checkpoint by their share.
+/// Whether this place is died at: boundaries of effects are, the writes of journal and checkpoint by their share, and so the
+/// requests of which a probe sends many alike.
 fn is_drawn(place: &str) -> bool {
     let is_write = [
         "before journal",
@@ -67,7 +68,9 @@ fn is_drawn(place: &str) -> bool {
     }
     let mut hasher = std::hash::DefaultHasher::new();
     (place, seed()).hash(&mut hasher);
-    !is_write || hasher.finish().is_multiple_of(share())
+    let copy = place.rsplit_once("copy-").map(|(_, number)| number.parse());
+    let is_alike = matches!(copy, Some(Ok(3u32..)));
+    !(is_write || is_alike) || hasher.finish().is_multiple_of(share())
 }
 
 /// How a start ended.
