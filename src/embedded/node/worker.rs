@@ -427,14 +427,15 @@ impl Worker {
         ) {
             return;
         }
+        // The condition is dated before anybody hears of it: what waited for it begins later by its own status, too.
+        let mut conditions = std::mem::take(&mut self.conditions);
+        let status = pod_status::status(&self.parts(), &mut conditions);
+        self.conditions = conditions;
         let ready = self.stopping.is_none() && pod_status::is_ready(&self.slots);
         self.shared.addresses.set_ready(&self.uid, ready);
         if ready || self.refused {
             self.shared.returning.settle(&self.uid);
         }
-        let mut conditions = std::mem::take(&mut self.conditions);
-        let status = pod_status::status(&self.parts(), &mut conditions);
-        self.conditions = conditions;
         self.writer.set(status);
     }
 
