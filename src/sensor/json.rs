@@ -64,11 +64,14 @@ impl Nesting {
     #[inline(always)]
     fn pop(&mut self) -> bool {
         self.word >>= 1;
-        if self.word == Self::EMPTY {
-            self.word = restore(&mut self.outer);
-            return self.word == Self::EMPTY;
+        if self.word != Self::EMPTY {
+            return false;
         }
-        false
+        self.word = match self.outer.is_empty() {
+            true => Self::EMPTY,
+            false => restore(&mut self.outer),
+        };
+        self.word == Self::EMPTY
     }
 
     #[inline(always)]
@@ -173,7 +176,7 @@ fn container_end(around: &mut Blocks<'_>, mut at: usize, mut first: u8) -> Optio
                 }
             };
             let rows = open.in_object_of_array();
-            match skip_members::<true>(&mut blocks, rows, |_, _| false, key) {
+            match skip_members::<true>(&mut blocks, rows, 0, key) {
                 Stop::Open(next, byte) => {
                     (at, first) = (next, byte);
                     continue 'value;

@@ -10,61 +10,120 @@ pub(super) enum Stop {
     /// With a key that may be wanted: where its text starts and where it has its first byte that is not plain, and the
     /// eight bytes from there on.
     Wanted(usize, usize, u64),
-    /// With a container of a key that is not wanted: where it starts, and with which byte.
+    /// With a container of a key that is not wanted: where it starts, and with which byte. The reader goes
+    /// over all of it, also where some of it has been gone over.
     Open(usize, u8),
     /// Behind a value that ends there, and after which none of them follows.
     Value(usize),
 }
 
+/// Stands for no place.
+const NONE: usize = usize::MAX;
+
 /// Goes over such members from the text of a key on, in `rows` also into the next object of an array, until there is
-/// another one, or a key whose first byte and length are `wanted`.
+/// another one, or a key whose [`sight`] is among the `sights`. An object that has only such members is one of them.
 #[inline(always)]
 pub(super) fn skip_members<const INLINE: bool>(
     blocks: &mut Blocks<'_>,
     rows: bool,
-    wanted: impl Fn(u8, usize) -> bool,
+    sights: u64,
     first: usize,
 ) -> Stop {
     let mut start = first;
-    let mut place = blocks.place_of(first);
+    let mut place = blocks.place_of(start);
+    let mut first = blocks.text().get(start).copied().unwrap_or_default();
+    // Where an object inside starts; while there is one, no key is wanted and no row ends.
+    let mut inner = NONE;
+    let (mut wanted, mut in_row) = (sights, rows);
     loop {
-        let first = blocks.text().get(start).copied().unwrap_or_default();
         let eight = blocks.plain_end_in::<INLINE>(&mut place);
         let end = blocks.index_of(place);
-        if wanted(first, end - start) {
+        if wanted >> sight(first, end - start) & 1 == 1 {
             return Stop::Wanted(start, end, eight);
         }
-        if begins(eight, *b"\":\"") {
+        let after = if begins(eight, *b"\":\"") {
             place += 3;
             let eight = blocks.plain_end_in::<INLINE>(&mut place);
             if eight as u8 != b'"' {
-                return Stop::Key(start);
+                return other(start, inner);
             }
-            match to_next_key(rows, eight >> 8) {
-                0 => return Stop::Value(blocks.index_of(place) + 1),
-                distance => place += 1 + distance,
+            place += 1;
+            eight >> 8
+        } else if begins(eight, *b"\":[\"") {
+            // The values of a header, of which there mostly is one.
+            let list = blocks.index_of(place + 2);
+            place += 4;
+            let eight = blocks.plain_end_in::<INLINE>(&mut place);
+            if !begins(eight, *b"\"]") {
+                return open(list, b'[', inner);
             }
+            place += 2;
+            eight >> 16
+        } else if begins(eight, *b"\":{\"") && inner == NONE {
+            inner = blocks.index_of(place + 2);
+            (wanted, in_row) = (0, false);
+            place += 4;
+            start = blocks.index_of(place);
+            first = (eight >> 32) as u8;
+            continue;
         } else {
             if !begins(eight, *b"\":") {
-                return Stop::Key(start);
+                return other(start, inner);
             }
             let length = match short_value(eight >> 16) {
-                0 => return Stop::Key(start),
-                OPENS => return Stop::Open(blocks.index_of(place) + 2, (eight >> 16) as u8),
+                0 => return other(start, inner),
+                OPENS => return open(end + 2, (eight >> 16) as u8, inner),
                 length => length,
             };
             place += 2 + length;
-            let eight = blocks.eight_in(place);
-            match to_next_key(rows, eight) {
-                0 if matches!(eight as u8, b',' | b'}') => {
-                    return Stop::Value(blocks.index_of(place));
-                }
-                0 => return Stop::Key(start),
-                distance => place += distance,
+            let after = blocks.eight_in(place);
+            if !matches!(after as u8, b',' | b'}') {
+                return other(start, inner);
             }
-        }
+            after
+        };
+        let distance = match to_next_key(in_row, after) {
+            0 if inner == NONE => return Stop::Value(blocks.index_of(place)),
+            0 if begins(after, *b"},\"") => {
+                inner = NONE;
+                (wanted, in_row) = (sights, rows);
+                3
+            }
+            0 if after as u8 == b'}' => return Stop::Value(blocks.index_of(place) + 1),
+            0 => return Stop::Open(inner, b'{'),
+            distance => distance,
+        };
+        place += distance;
         start = blocks.index_of(place);
+        first = (after >> (8 * distance)) as u8;
     }
+}
+
+/// At a member of another kind; an object that has one is left to whoever goes into objects.
+#[inline(always)]
+fn other(start: usize, inner: usize) -> Stop {
+    if inner == NONE {
+        Stop::Key(start)
+    } else {
+        Stop::Open(inner, b'{')
+    }
+}
+
+/// At a container that has more than such members.
+#[inline(always)]
+fn open(at: usize, first: u8, inner: usize) -> Stop {
+    if inner == NONE {
+        Stop::Open(at, first)
+    } else {
+        Stop::Open(inner, b'{')
+    }
+}
+
+/// What can be seen of a key without going over it: a number below 64 of its first byte, which is the closing quote if
+/// there is no other, and its length.
+#[inline(always)]
+pub(super) fn sight(first: u8, length: usize) -> usize {
+    (usize::from(first) ^ length << 3) % 64
 }
 
 /// How far the text of the next key is, if these eight bytes behind a value lead to one without blanks; else 0.

@@ -4,8 +4,8 @@
 //! leaves containers that no path enters to the reader.
 
 use super::blocks::Padded;
-use super::members::{Stop, skip_members};
-use super::{Key, Reader};
+use super::members::{Stop, sight, skip_members};
+use super::{Key, Reader, container_end};
 use crate::sensor::path::unescape;
 
 /// Longest plain path, in keys, that a scan follows.
@@ -21,27 +21,38 @@ pub struct PrefixSet {
 #[derive(Debug, Clone, Default)]
 struct Node {
     children: Vec<Child>,
-    /// What the children's keys look like at first sight, one bit each.
+    /// What the children's keys look like at first [`sight`], one bit each.
     sights: u64,
     slot: Option<usize>,
 }
 
 impl Node {
-    /// Whether a child's key may begin with this byte and have this length.
+    /// The place of the child with the key that is from `start` to `end` in a text.
     #[inline(always)]
-    fn may_have(&self, first: u8, length: usize) -> bool {
-        self.sights >> sight(first, length) & 1 == 1
+    fn place_of(&self, text: &[u8], start: usize, end: usize) -> Option<usize> {
+        let raw = text.get(start..end)?;
+        let beginning = match text.get(start..).and_then(<[u8]>::first_chunk) {
+            Some(eight) => first_bytes(*eight, raw.len()),
+            None => beginning(raw),
+        };
+        self.children.iter().position(|child| {
+            child.beginning == beginning
+                && child.key.len() == raw.len()
+                && (raw.len() <= 8 || child.key == raw)
+        })
     }
 
-    /// The child with this key; notes which keys were there, and whether one was there twice.
+    /// The same of a key with escapes.
+    #[cold]
     #[inline(never)]
-    fn child(&self, raw: &[u8], escaped: bool, seen: &mut u64) -> Option<usize> {
-        let place = if escaped {
-            let key = unescape(raw);
-            self.children.iter().position(|child| child.key == key)?
-        } else {
-            self.children.iter().position(|child| child.key == raw)?
-        };
+    fn place_of_escaped(&self, raw: &[u8]) -> Option<usize> {
+        let key = unescape(raw);
+        self.children.iter().position(|child| child.key == key)
+    }
+
+    /// The child at this place; notes which keys were there, and whether one was there twice.
+    #[inline(always)]
+    fn child(&self, place: usize, seen: &mut u64) -> Option<usize> {
         // Children behind the sixty-third share their bit, which costs a second look-up at most.
         let bit = 1 << place.min(62);
         if *seen & bit != 0 {
@@ -52,16 +63,31 @@ impl Node {
     }
 }
 
-/// What can be seen of a key without going over it: a number below 64 of its first byte, which is the closing quote if
-/// there is no other, and its length.
+/// The first eight bytes of a key as a number, with zeros behind a shorter one.
+fn beginning(key: &[u8]) -> u64 {
+    let mut eight = [0; 8];
+    for (place, byte) in eight.iter_mut().zip(key) {
+        *place = *byte;
+    }
+    u64::from_le_bytes(eight)
+}
+
+/// The same from eight bytes that begin with a key of this length.
 #[inline(always)]
-fn sight(first: u8, length: usize) -> usize {
-    (usize::from(first) ^ length << 3) % 64
+fn first_bytes(eight: [u8; 8], length: usize) -> u64 {
+    let eight = u64::from_le_bytes(eight);
+    match length {
+        0 => 0,
+        1..8 => eight & (u64::MAX >> (64 - 8 * length)),
+        _ => eight,
+    }
 }
 
 #[derive(Debug, Clone)]
 struct Child {
     key: Vec<u8>,
+    /// What most keys are told apart by, without a call.
+    beginning: u64,
     /// The key as an array index, if it is one.
     index: Option<u64>,
     node: usize,
@@ -105,6 +131,7 @@ impl PrefixSet {
             .filter(|key| key.bytes().all(|byte| byte.is_ascii_digit()));
         let child = Child {
             key: key.to_vec(),
+            beginning: beginning(key),
             index: number.and_then(|key| key.parse().ok()),
             node: self.nodes.len(),
         };
@@ -215,19 +242,19 @@ impl<'s> Tracker<'_, 's> {
         loop {
             // A copy stays in registers; whoever else goes on in the text gets it back.
             let mut blocks = self.reader.blocks;
-            let wanted = |first, length| node.may_have(first, length);
-            let stop = skip_members::<false>(&mut blocks, false, wanted, start);
+            let stop = skip_members::<false>(&mut blocks, false, node.sights, start);
             self.reader.blocks = blocks;
             let end = match stop {
-                Stop::Open(at, first) => self.reader.value_end(at, first)?,
+                Stop::Open(at, first) => container_end(&mut self.reader.blocks, at, first)?,
                 Stop::Value(end) => end,
-                Stop::Key(start) => {
-                    let key = Key::read(&mut self.reader.blocks, start)?;
-                    self.member(node, start, &key, &mut seen)?
-                }
+                Stop::Key(start) => self.other_member(node, start, &mut seen)?,
                 Stop::Wanted(start, end, eight) => {
                     let key = Key::before(self.reader.text, end, eight)?;
-                    self.member(node, start, &key, &mut seen)?
+                    let place = match key.escaped {
+                        false => node.place_of(self.reader.text, start, key.end),
+                        true => node.place_of_escaped(self.reader.text.get(start..key.end)?),
+                    };
+                    self.member(node, place, &key, &mut seen)?
                 }
             };
             let (at, byte) = self.reader.next_byte(end)?;
@@ -243,16 +270,27 @@ impl<'s> Tracker<'_, 's> {
         }
     }
 
-    /// The end of a member, whose value is looked through if the node has a child of its key.
-    fn member(&mut self, node: &'s Node, start: usize, key: &Key, seen: &mut u64) -> Option<usize> {
-        let raw = self.reader.text.get(start..key.end)?;
-        let first = *self.reader.text.get(start)?;
-        let child = if key.escaped || node.may_have(first, raw.len()) {
-            node.child(raw, key.escaped, seen)
-        } else {
-            None
+    /// The end of a member whose key is wanted only if it has escapes.
+    #[inline(never)]
+    fn other_member(&mut self, node: &'s Node, start: usize, seen: &mut u64) -> Option<usize> {
+        let key = Key::read(&mut self.reader.blocks, start)?;
+        let place = match key.escaped {
+            false => None,
+            true => node.place_of_escaped(self.reader.text.get(start..key.end)?),
         };
-        match child {
+        self.member(node, place, &key, seen)
+    }
+
+    /// The end of a member, whose value is looked through if the node has a child of its key.
+    #[inline(always)]
+    fn member(
+        &mut self,
+        node: &'s Node,
+        place: Option<usize>,
+        key: &Key,
+        seen: &mut u64,
+    ) -> Option<usize> {
+        match place.and_then(|place| node.child(place, seen)) {
             Some(child) => self.value(child, key.value, key.first),
             None => self.reader.value_end(key.value, key.first),
         }

@@ -25,6 +25,68 @@ fn finds_values_of_plain_paths() {
 }
 
 #[test]
+fn keys_are_told_apart_whatever_their_length() {
+    let keys = [
+        "",
+        "a",
+        "ab",
+        "abcdefg",
+        "abcdefgh",
+        "abcdefghi",
+        "abcdefghj",
+        "abcdefg\\u0068",
+    ];
+    for key in keys {
+        let others: Vec<&str> = keys.into_iter().filter(|other| *other != key).collect();
+        for padding in 0..70 {
+            let members: Vec<String> = others
+                .iter()
+                .map(|other| format!("\"{other}\":0"))
+                .collect();
+            let text = format!(
+                "{}{{{},\"{key}\":1}}",
+                " ".repeat(padding),
+                members.join(",")
+            );
+            let plain = key.replace("\\u0068", "h");
+            let same = others
+                .iter()
+                .any(|other| other.replace("\\u0068", "h") == plain);
+            assert_eq!(
+                find(&text, &plain),
+                Some(if same { "0" } else { "1" }),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn paths_are_found_behind_and_in_small_objects_and_lists() {
+    let text = r#"{"h":{"A":["v"],"k":1},"l":["k"],"o":{"k":{"k":2}},"p":{"k":"x"},"k":3,"e":{"A":["v"],"k":["w"]}}"#;
+    for (path, value) in [
+        ("k", "3"),
+        ("h.k", "1"),
+        ("h.A.0", "\"v\""),
+        ("l.0", "\"k\""),
+        ("o.k.k", "2"),
+        ("p.k", "\"x\""),
+        ("e.k", "[\"w\"]"),
+    ] {
+        assert_eq!(find(text, path), Some(value), "{path}");
+    }
+    for text in [
+        r#"[{"a":{"b":1},{"c":2}]"#,
+        r#"{"a":{"b":1},{"c":2}}"#,
+        r#"{"a":{"b":["c"},"d":1}"#,
+        r#"{"a":["b"}"#,
+        r#"{"a":{"b":1]}"#,
+    ] {
+        assert!(!is_valid(text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
 fn the_first_of_two_equal_keys_counts_and_the_second_is_noticed() {
     assert_eq!(find(r#"{"k":1,"k":2}"#, "k"), Some("1"));
     assert_eq!(find(r#"{"a":{"x":1},"a":{"b":2}}"#, "a.b"), Some("2"));
@@ -207,7 +269,7 @@ fn same_everywhere(text: &[u8]) -> bool {
     is_valid(text) == wanted && scan(text, &set).is_some() == wanted
 }
 
-const EVERYTHING: &str = r#"{"items":[{"sku":"a-1","n":-12.5e+3},{"note":"a \"b\" \u00e9\\"},[],{}], "k" : [true,{"a":"b","c":"d"},null,0,""],"é":"ü","z":{"y":{"x":"w"}}}"#;
+const EVERYTHING: &str = r#"{"items":[{"sku":"a-1","n":-12.5e+3},{"note":"a \"b\" \u00e9\\"},[],{}], "k" : [true,{"a":"b","c":"d"},null,0,""],"é":"ü","z":{"y":{"x":"w"}},"h":{"A":["v"],"B":["v","w"],"C":[]},"f":{"m":1,"n":{}},"g":{"s":"t"}}"#;
 
 #[test]
 fn one_wrong_byte_is_seen_wherever_the_blocks_begin() {
