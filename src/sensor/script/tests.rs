@@ -387,6 +387,35 @@ fn data_is_read_as_upstream_reads_it() {
 }
 
 #[test]
+fn containers_of_any_width_and_depth_are_read_whole() {
+    let script = "for i = 2, event.n do
+          if event.o['k' .. i] ~= i or event.l[2 * i - 1] ~= 't' .. i or event.l[2 * i].v[1] ~= i then return false end
+        end
+        return event.o.k1 == nil and #event.l == 2 * event.n and event.o.last == nil and event.after";
+    for width in [1, 2, 31, 32, 33, 63, 64, 65, 129, 300] {
+        let members: Vec<String> = (1..=width).map(|i| format!("\"k{i}\":{i}")).collect();
+        let values: Vec<String> = (1..=width)
+            .map(|i| format!("null,\"t{i}\",[[],{{\"x\":{i}}}],{{\"v\":[{i}]}}"))
+            .collect();
+        let data = format!(
+            "{{\"n\":{width},\"o\":{{{},\"k1\":null,\"last\":null}},\"l\":[{}],\"after\":true}}",
+            members.join(","),
+            values.join(",")
+        );
+        assert_eq!(run(script, &data), Ok(true), "{width}");
+    }
+    let script = "local depth, at = 0, event
+        while at.d do
+          depth, at = depth + 1, at.d
+          if at.d and (#at.l ~= 2 or at.l[2].x ~= 1 or at.e ~= 'e') then return false end
+        end
+        return depth == 901";
+    let open = "{\"l\":[{},{\"x\":1}],\"e\":\"e\",\"f\":{},\"d\":".repeat(900);
+    let data = format!("{{\"d\":{open}{{}}{}}}", "}".repeat(900));
+    assert_eq!(run(script, &data), Ok(true));
+}
+
+#[test]
 fn large_events_are_read() {
     let list = format!("{{\"a\":[{}1]}}", "{\"b\":1},".repeat(100_000));
     assert_eq!(run("return #event.a == 100001", &list), Ok(true));
