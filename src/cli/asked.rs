@@ -2,9 +2,10 @@
 //! to choose from.
 
 use crate::lab::{Probe, StageKind};
+use crate::report::explain::text;
 use crate::session::{StagePhase, State};
 
-/// So many characters of a fact's line are shown.
+/// So many characters of a request or of a fact's line are shown.
 const LINE: usize = 300;
 
 /// The command that gives what a stage without work wants first.
@@ -40,7 +41,7 @@ pub(super) fn next_step(state: &State) -> String {
 /// What is asked, one line each; nothing where nothing is asked any more.
 pub(super) fn lines(state: &State) -> Vec<String> {
     match state.stage().map(|stage| stage.kind) {
-        Some(StageKind::Predict) => predictions(state),
+        Some(StageKind::Predict) => state.unpredicted().into_iter().map(request).collect(),
         Some(StageKind::Report) => state
             .open_topics()
             .into_iter()
@@ -50,24 +51,6 @@ pub(super) fn lines(state: &State) -> Vec<String> {
     }
 }
 
-/// The requests that have no prediction yet.
-fn predictions(state: &State) -> Vec<String> {
-    let predicted = state.stage().and_then(|stage| stage.predicts.as_ref());
-    let Some((lab, name)) = state.lab().zip(predicted) else {
-        return Vec::new();
-    };
-    let given = state
-        .progress_here()
-        .and_then(|lab| lab.predictions.get(name));
-    let open = |probe: &&Probe| given.is_none_or(|given| !given.contains_key(&probe.name));
-    lab.stages
-        .iter()
-        .filter(|stage| stage.name == *name)
-        .flat_map(|stage| stage.probes.iter().filter(open))
-        .map(request)
-        .collect()
-}
-
 fn request(probe: &Probe) -> String {
     // Its number is known when it is sent.
     let body = probe.body.replace("{{attempt}}", "N");
@@ -75,13 +58,14 @@ fn request(probe: &Probe) -> String {
     let headers: Vec<String> = headers
         .map(|(name, value)| format!(" {name}: {value};"))
         .collect();
-    format!(
+    let text = format!(
         "{} ({}):{} {} {body}",
         probe.name,
         probe.title,
         headers.concat(),
         probe.method
-    )
+    );
+    text::one_line(&text, LINE)
 }
 
 /// The answers to one question, as `--claim` takes them.
@@ -89,11 +73,37 @@ fn choices(state: &State, topic: &str) -> Vec<String> {
     let choices = state.report_choices(topic).into_iter().enumerate();
     choices
         .map(|(index, (text, answer))| {
-            let text: String = text.chars().take(LINE).collect();
+            let text = text::one_line(&text, LINE);
             match topic {
                 "layer" | "fact" => format!("{topic}={answer}: {text}"),
                 _ => format!("{topic}={}: {text}", index + 1),
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::Fate;
+    use crate::session::state::tests::probe;
+
+    #[test]
+    fn a_request_is_one_line_without_anything_that_a_terminal_acts_on() {
+        let mut asked = probe("flat", Fate::Applied);
+        for body in [
+            "{\n  \"a\": 1\n}".to_owned(),
+            "\u{1b}[2J\r\u{7}\u{9b}31m\u{202e}".to_owned(),
+            "\t{{attempt}}\0".to_owned(),
+            "x".repeat(1 << 20),
+        ] {
+            asked.body.clone_from(&body);
+            asked.title.clone_from(&body);
+            asked.headers = [("X-A".to_owned(), body.clone())].into();
+            let line = request(&asked);
+            assert!(line.starts_with("flat ("), "{line}");
+            assert!(!line.contains(|c: char| c.is_control() || c == '\u{202e}'));
+            assert!(line.chars().count() <= LINE + 1, "{}", line.len());
+        }
+    }
 }

@@ -113,6 +113,13 @@ impl Printer {
         }
     }
 
+    /// Says that the run ended before everything was played, where the format has no other place for it.
+    pub fn cut_off(&mut self, why: &str) {
+        if self.format == RunFormat::Junit {
+            self.junit.cut_off(why);
+        }
+    }
+
     /// Ends the output.
     pub fn finish(self) {
         if self.format != RunFormat::Junit {

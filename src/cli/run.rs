@@ -175,7 +175,7 @@ async fn play(place: &Place, asked: Asked<'_>) -> Result<Exit, Failure> {
     let mut stop = Stop::listen()?;
     let mut printer = Printer::new(asked.format);
     for round in rounds(&labs, asked.tries, asked.seed) {
-        play_round(
+        let played = play_round(
             place,
             &asked,
             &round,
@@ -183,9 +183,14 @@ async fn play(place: &Place, asked: Asked<'_>) -> Result<Exit, Failure> {
             &mut printer,
             &mut total,
             &mut stop,
-        )
-        .await?;
+        );
+        if let Err(failure) = played.await {
+            printer.cut_off(&failure.message);
+            printer.finish();
+            return Err(failure);
+        }
         if stop.asked.is_some() {
+            printer.cut_off("the run was told to stop before everything was played");
             break;
         }
     }

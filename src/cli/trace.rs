@@ -238,7 +238,7 @@ fn request_of(args: &TraceArgs) -> Result<Request, String> {
 fn predict_request(pipeline: &Pipeline, request: Request) -> Result<Walk, String> {
     let intake = eventsource::intake(&without_tls(&pipeline.event_source), &pipeline.event)?
         .ok_or("the event is no webhook")?;
-    predict(pipeline, &Input::Request(request, Some(intake)))
+    predict(pipeline, &Input::Request(request, Some(intake.into())))
 }
 
 /// An EventSource whose webhooks speak plain HTTP: what becomes of a request that was taken is the same.
@@ -275,11 +275,14 @@ fn prediction(predicted: &Result<Walk, String>) -> String {
     match predicted {
         Err(reason) => format!("predicted: nothing, {reason}"),
         Ok(walk) => match walk.stopped_at {
-            None if !walk.judged => "predicted: nothing for certain, part of its way is not judged here (`eventlab explain --live` shows which)".to_owned(),
+            _ if !walk.judged => "predicted: nothing for certain, part of its way is not judged here (`eventlab explain --live` shows which)".to_owned(),
             None => "predicted: it passes the live filter".to_owned(),
             Some(stop) => {
                 let place = match stop {
                     Stop::Intake => "the EventSource refuses it",
+                    Stop::Bus if walk.data.is_some() => {
+                        "it goes to another EventBus than the Sensor reads"
+                    }
                     Stop::Bus => "the EventSource's own filter keeps it off the bus",
                     Stop::Transform => "the dependency's transform fails",
                     Stop::Filter => "the live filter drops it",

@@ -40,9 +40,10 @@ async fn listen(mut hearing: Hearing) {
         }
         match (&news, &told) {
             (Some(silence), _) => note!("eventlab: waiting for {}", silence.what),
+            // It may have answered with a no, or the login has failed before it was asked: what comes next says so.
             (None, Some(before)) => {
                 let waited = before.since.duration_until(Timestamp::now()).as_secs();
-                note!("eventlab: the API server answers again, after {waited} s");
+                note!("eventlab: no longer waiting for the API server, after {waited} s");
             }
             (None, None) => {}
         }

@@ -105,6 +105,15 @@ fn metadata(root: &Site<'_>, key: &str) -> String {
         .map_or_else(String::new, |metadata| metadata.text(key).to_owned())
 }
 
+/// The namespace of an object that names none.
+fn settled(namespace: &str) -> &str {
+    if namespace.is_empty() {
+        "default"
+    } else {
+        namespace
+    }
+}
+
 impl World {
     /// Takes what a document says.
     pub(super) fn add(&mut self, document: &Node) {
@@ -124,7 +133,8 @@ impl World {
     }
 
     fn add_source(&mut self, root: &Site<'_>) {
-        let (namespace, name) = (metadata(root, "namespace"), metadata(root, "name"));
+        let name = metadata(root, "name");
+        let namespace = settled(&metadata(root, "namespace")).to_owned();
         let Some(super::tree::Kind::Map(kinds)) = root.get("spec").map(|spec| &spec.node.kind)
         else {
             return;
@@ -142,11 +152,9 @@ impl World {
 
     /// The kind of source of an event, where its EventSource is in the files.
     pub(super) fn source_kind(&self, namespace: &str, source: &str, event: &str) -> Option<&str> {
-        let key = |namespace: &str| (namespace.to_owned(), source.to_owned(), event.to_owned());
-        let found = self.sources.get(&key(namespace));
-        found
-            .or_else(|| self.sources.get(&key("")))
-            .map(String::as_str)
+        let namespace = settled(namespace).to_owned();
+        let key = (namespace, source.to_owned(), event.to_owned());
+        self.sources.get(&key).map(String::as_str)
     }
 
     /// The roles bound to an account in a namespace, as far as the files tell.

@@ -47,6 +47,7 @@ impl Junit {
                 lab,
                 stage,
                 kind,
+                observe,
                 end,
                 judgements,
                 ..
@@ -58,7 +59,7 @@ impl Junit {
                 let held = |one: &Judgement| one.verdict.outcome == Outcome::Proven;
                 let fell = !matches!(end, StageEnd::Passed);
                 if judgements.is_empty() || (fell && judgements.iter().all(held)) {
-                    self.stage_without_checks(&class, *kind, end);
+                    self.stage_without_checks(&class, *kind, *observe, end);
                 }
             }
             Progress::WrongFix {
@@ -84,14 +85,21 @@ impl Junit {
     }
 
     /// A stage that came to no check: its gate, its apply, its report.
-    fn stage_without_checks(&mut self, class: &str, kind: StageKind, end: &StageEnd) {
+    fn stage_without_checks(
+        &mut self,
+        class: &str,
+        kind: StageKind,
+        observe: bool,
+        end: &StageEnd,
+    ) {
         match end {
-            // Nothing is claimed by a text that was read.
+            // Nothing is claimed by a text that was read, nor by a look.
             StageEnd::Passed
-                if matches!(
-                    kind,
-                    StageKind::Read | StageKind::Predict | StageKind::Debrief
-                ) => {}
+                if observe
+                    || matches!(
+                        kind,
+                        StageKind::Read | StageKind::Predict | StageKind::Debrief
+                    ) => {}
             StageEnd::Passed => {
                 let name = format!("{kind:?} ends well").to_lowercase();
                 self.add(class, TestCase::new(name, TestCaseStatus::success()));
@@ -157,6 +165,11 @@ impl Junit {
         suite
     }
 
+    /// Says that the run ended before everything was played: what went well until then is not all.
+    pub fn cut_off(&mut self, why: &str) {
+        self.add("run", named(NonSuccessKind::Error, "cut-off", why));
+    }
+
     /// The document. Cases of a lab that was cut off are in a suite of their own.
     ///
     /// # Errors
@@ -164,6 +177,9 @@ impl Junit {
     pub fn render(mut self) -> Result<String, SerializeError> {
         let mut report = Report::new("eventlab");
         if !self.open.is_empty() {
+            if self.open.iter().all(is_green) {
+                self.cut_off("the lab was not played to its end");
+            }
             let suite = self.suite("interrupted");
             self.suites.push(suite);
         }

@@ -40,7 +40,7 @@ pub struct Report {
 pub struct LabReport {
     pub name: String,
     pub title: String,
-    /// Stages that a judgement or claim says are done, of all that have something to prove.
+    /// Whether every check of every stage is proven in the end, and every report holds.
     pub complete: bool,
     pub attempts: Vec<AttemptReport>,
     pub claims: Vec<Claim>,
@@ -124,10 +124,11 @@ impl Report {
         self
     }
 
-    /// Whether every lab in it is complete and nothing in it was refuted or stayed unproven at the end.
+    /// Whether every lab in it is complete and nothing in it was refuted or stayed unproven at the end. What could not be read
+    /// may have said otherwise.
     #[must_use]
     pub fn proven(&self) -> bool {
-        !self.labs.is_empty() && self.labs.iter().all(|lab| lab.complete)
+        self.notes.is_empty() && !self.labs.is_empty() && self.labs.iter().all(|lab| lab.complete)
     }
 }
 

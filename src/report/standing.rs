@@ -1,8 +1,9 @@
 //! What stands at the end of a lab: of every stage the last verdicts, and goes that were never judged.
 
 use crate::evidence::journal::{Claim, IntentAction, Judgement};
-use crate::evidence::{Entry, Outcome};
+use crate::evidence::{Entry, Outcome, Right};
 use crate::lab::{Lab, Stage};
+use crate::session::open_topics;
 
 /// A go at a stage in which something was sent, after the last one that was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +68,8 @@ fn last_sent(entries: &[&Entry], stage: &str) -> Option<u32> {
     entries.iter().filter_map(attempt).max()
 }
 
-/// Every stage with probes ends with proven verdicts, and every report stage has its claims.
+/// Every stage that checks something ends with a proven verdict on each of its checks, and every report stage has each of
+/// its topics supported.
 pub(super) fn complete(
     lab: &Lab,
     standing: &[&Judgement],
@@ -75,17 +77,39 @@ pub(super) fn complete(
     claims: &[Claim],
 ) -> bool {
     lab.stages.iter().all(|stage| {
-        let mut of_stage = standing
+        let of_stage: Vec<&Judgement> = standing
             .iter()
             .filter(|judgement| judgement.stage == stage.name)
-            .peekable();
-        let judged = stage.probes.is_empty() || stage.observe || of_stage.peek().is_some();
+            .copied()
+            .collect();
+        let judged = stage.observe || all_judged(stage, &of_stage);
         let cut_off = unjudged.iter().any(|one| one.stage == stage.name);
-        let proven = of_stage.all(|judgement| judgement.verdict.outcome == Outcome::Proven);
-        let reported =
-            stage.report.is_none() || claims.iter().any(|claim| claim.stage == stage.name);
-        proven && judged && !cut_off && reported
+        let proven = of_stage
+            .iter()
+            .all(|judgement| judgement.verdict.outcome == Outcome::Proven);
+        proven && judged && !cut_off && reported(stage, claims)
     })
+}
+
+/// Whether there is a verdict on each probe, right and order of a stage: one that was lost may have been any.
+fn all_judged(stage: &Stage, judgements: &[&Judgement]) -> bool {
+    let any = |is_it: &dyn Fn(&Judgement) -> bool| judgements.iter().any(|one| is_it(one));
+    let probe = |name: &String| any(&|one| one.probe.as_ref() == Some(name));
+    let order = |name: &String| any(&|one| one.order.as_ref() == Some(name));
+    let right = |wanted: &Right| any(&|one| one.access.as_ref() == Some(wanted));
+    stage.probes.iter().all(|one| probe(&one.name))
+        && stage.orders.iter().all(|one| order(&one.name))
+        && stage
+            .access
+            .iter()
+            .all(|one| right(&one.expectation().right))
+}
+
+/// Whether the report that a stage asks for holds.
+fn reported(stage: &Stage, claims: &[Claim]) -> bool {
+    let of_stage = claims.iter().filter(|claim| claim.stage == stage.name);
+    let of_stage: Vec<Claim> = of_stage.cloned().collect();
+    stage.report.is_none() || open_topics(&of_stage).is_empty()
 }
 
 #[cfg(test)]
@@ -93,7 +117,7 @@ pub(super) mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::evidence::journal::Intent;
+    use crate::evidence::journal::{ClaimAnswer, Intent};
     use crate::evidence::{Occasion, Verdict};
     use crate::report::not_proven;
     use crate::session::state::tests as testing;
@@ -105,12 +129,16 @@ pub(super) mod tests {
             stage,
             attempt,
         };
-        occasion.judgement(Verdict {
+        let verdict = Verdict {
             outcome,
             claim: "flat: passes".to_owned(),
             because: None,
             facts: Vec::new(),
-        })
+        };
+        Judgement {
+            probe: Some("flat".to_owned()),
+            ..occasion.judgement(verdict)
+        }
     }
 
     fn sent(stage: &str, attempt: u32) -> Entry {
@@ -149,11 +177,55 @@ pub(super) mod tests {
         assert!(open[0].contains("stage `fix`"), "{open:?}");
     }
 
+    /// A verdict that is not there is no pass, whatever the others say; nor is a report of which a topic is open.
+    #[test]
+    fn every_probe_has_its_verdict_and_every_topic_its_claim() {
+        let mut lab = testing::course()[1].clone();
+        lab.stages.retain(|stage| stage.name == "send");
+        let both: Vec<Judgement> = lab.stages[0]
+            .probes
+            .iter()
+            .map(|probe| Judgement {
+                probe: Some(probe.name.clone()),
+                ..judged("send", 1, Outcome::Proven)
+            })
+            .collect();
+        assert!(both.len() > 1);
+        let is_complete = |judgements: &[&Judgement]| complete(&lab, judgements, &[], &[]);
+        assert!(is_complete(&both.iter().collect::<Vec<_>>()));
+        for gone in 0..both.len() {
+            let rest = both.iter().enumerate().filter(|(place, _)| *place != gone);
+            let rest: Vec<&Judgement> = rest.map(|(_, one)| one).collect();
+            assert!(!is_complete(&rest), "without {gone}");
+        }
+        let mut course = testing::course()[1].clone();
+        course.stages.retain(|stage| stage.report.is_some());
+        assert!(!course.stages.is_empty());
+        let claim = |topic: &str, answer: ClaimAnswer| Claim {
+            time: Timestamp::UNIX_EPOCH,
+            lab: "own".to_owned(),
+            stage: course.stages[0].name.clone(),
+            topic: topic.to_owned(),
+            statement: "it was so".to_owned(),
+            answer,
+        };
+        let supported = || ClaimAnswer::SupportedBy { facts: Vec::new() };
+        let topics = ["layer", "fact", "cause", "not-proven"];
+        let mut claims: Vec<Claim> = topics.map(|topic| claim(topic, supported())).into();
+        assert!(complete(&course, &[], &[], &claims));
+        claims[1].answer = ClaimAnswer::NothingShowsThis;
+        assert!(!complete(&course, &[], &[], &claims));
+        claims.remove(1);
+        assert!(!complete(&course, &[], &[], &claims));
+        assert!(!complete(&course, &[], &[], &[]));
+    }
+
     /// The verdict of an earlier go is no verdict on what was sent since.
     #[test]
     fn a_later_go_that_was_cut_off_leaves_the_lab_open() {
         let mut lab = testing::course()[1].clone();
         lab.stages.retain(|stage| stage.name == "send");
+        lab.stages[0].probes.retain(|probe| probe.name == "flat");
         let judgements = [judged("send", 1, Outcome::Proven)];
         let ends = |entries: &[Entry]| {
             let entries: Vec<&Entry> = entries.iter().collect();

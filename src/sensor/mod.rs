@@ -23,6 +23,7 @@ pub mod parameters;
 pub mod path;
 mod payload;
 pub mod printf;
+pub mod rate;
 pub mod regex;
 pub mod script;
 pub mod set;

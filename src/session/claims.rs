@@ -12,7 +12,9 @@ pub const TOPICS: [&str; 4] = ["layer", "fact", "cause", "not-proven"];
 /// Words that say that no layer stopped the event.
 const NOWHERE: [&str; 4] = ["none", "no layer", "nowhere", "applied"];
 
-fn open_topics(claims: &[Claim]) -> Vec<&'static str> {
+/// The topics of a report for which no claim is supported.
+#[must_use]
+pub fn open_topics(claims: &[Claim]) -> Vec<&'static str> {
     TOPICS
         .into_iter()
         .filter(|topic| {

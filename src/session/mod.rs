@@ -23,6 +23,7 @@ pub mod state;
 pub mod view;
 
 pub use checkpoint::Checkpoint;
+pub use claims::open_topics;
 pub use files::{FilesError, SessionFiles, SessionView};
 pub use footer::{Footer, Wait};
 pub use message::{Context, Difference, Effect, Message, NO_SNAPSHOT, Reconcile};

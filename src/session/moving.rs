@@ -75,16 +75,8 @@ impl State {
         let stage = self.current_stage()?;
         match stage.kind {
             StageKind::Predict => {
-                let predicted = self.predicted_stage()?;
-                let given = self
-                    .here()
-                    .and_then(|lab| lab.predictions.get(&predicted.name));
-                let open: Vec<&str> = predicted
-                    .probes
-                    .iter()
-                    .map(|probe| probe.name.as_str())
-                    .filter(|probe| given.is_none_or(|given| !given.contains_key(*probe)))
-                    .collect();
+                let open = self.unpredicted();
+                let open: Vec<&str> = open.iter().map(|probe| probe.name.as_str()).collect();
                 (!open.is_empty()).then(|| format!("predict first: {}", open.join(", ")))
             }
             StageKind::Report => {

@@ -13,7 +13,7 @@ use super::message::{Context, Difference, Effect, GateReport, Message, Reconcile
 use super::progress::{LabProgress, OpenReason, StageFailure, StageRun};
 use crate::evidence::journal::{Intent, IntentAction, IntentOutcome, Judgement, Note, Prediction};
 use crate::evidence::{Entry, Fact, Layer};
-use crate::lab::{Lab, Stage};
+use crate::lab::{Lab, Probe, Stage};
 
 /// What a stage is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -358,12 +358,26 @@ impl State {
     }
 
     /// The stage whose probes are predicted here.
-    pub(super) fn predicted_stage(&self) -> Option<&Stage> {
+    #[must_use]
+    pub fn predicted_stage(&self) -> Option<&Stage> {
         let name = self.current_stage()?.predicts.as_ref()?;
         self.current_lab()?
             .stages
             .iter()
             .find(|stage| stage.name == *name)
+    }
+
+    /// The probes that are to be predicted here and have no prediction yet, in their order.
+    #[must_use]
+    pub fn unpredicted(&self) -> Vec<&Probe> {
+        let Some(predicted) = self.predicted_stage() else {
+            return Vec::new();
+        };
+        let given = self
+            .here()
+            .and_then(|lab| lab.predictions.get(&predicted.name));
+        let open = |probe: &&Probe| given.is_none_or(|given| !given.contains_key(&probe.name));
+        predicted.probes.iter().filter(open).collect()
     }
 
     fn hint(&mut self, out: &mut Vec<Effect>) {

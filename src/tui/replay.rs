@@ -300,7 +300,7 @@ fn again(pipeline: &Pipeline, event: &str, recorded: &Recorded, now: Timestamp) 
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     let walked = Request::new(&headers, None, request.body).and_then(|request| {
-        let input = Input::Request(request, Some(*intake));
+        let input = Input::Request(request, Some((*intake).into()));
         walk(sensor, &dependencies, &input, now).map_err(|error| error.to_string())
     });
     match walked {

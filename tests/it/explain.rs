@@ -224,7 +224,7 @@ fn a_request_may_stop_at_intake() {
 
 #[test]
 fn the_event_source_of_the_same_file_takes_the_request_in() {
-    let source = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "EventSource", "metadata": {"name": "web"}, "spec": {"webhook": {
+    let source = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "EventSource", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"webhook": {
         "orders": {"endpoint": "/orders", "method": "POST", "port": "12000", "maxPayloadSize": 60, "metadata": {"shop": "a"}}}}});
     let text = format!("{}\n---\n{source}\n", sensor(&Value::Null));
     let folder = tempfile::tempdir().unwrap();
@@ -285,6 +285,10 @@ fn a_sensor_whose_pod_ends_at_its_start_passes_nothing() {
             );
         }
     }
+    let mut negative = sensor(&Value::Null);
+    negative["spec"]["triggers"][0]["rateLimit"] = json!({"requestsPerUnit": -1});
+    let (code, walk) = walk(&negative, &["--body", FLAT]);
+    assert_eq!((code, &walk["judged"]), (3, &json!(false)), "{walk}");
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn an_intake_that_is_not_known_is_called_assumed() {
         &sensor(&Value::Null).to_string(),
     );
     assert!(out.contains("intake   200 success (assumed"), "{out}");
-    let source = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "EventSource", "metadata": {"name": "web"}, "spec": {"webhook": {
+    let source = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "EventSource", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"webhook": {
         "orders": {"endpoint": "/orders", "method": "POST", "port": "12000"}}}});
     let both = format!("{}\n---\n{source}\n", sensor(&Value::Null));
     let (_, out, _) = explain_with(&["-f", "-", "--body", FLAT], &both);

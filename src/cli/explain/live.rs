@@ -44,7 +44,7 @@ pub(super) async fn read(
     // It only looks: a context that looks like production is looked at, too.
     let reading = Context::load(&request).await.map_err(Failure::usage)?;
     waits::tell(reading.hearing());
-    let namespace = args
+    let namespace = explain
         .namespace
         .clone()
         .unwrap_or_else(|| reading.namespace.clone());

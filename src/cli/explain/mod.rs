@@ -39,6 +39,9 @@ pub struct ExplainArgs {
     /// The request's content type (default: application/json)
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
+    /// Namespace of objects that name none (default: default); of a running Sensor the one that it is in (default: the context's)
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
     /// Time of the event, such as 2026-01-02T03:04:05Z (default: now)
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
@@ -60,9 +63,6 @@ struct LiveArgs {
     /// Name of the running Sensor
     #[arg(long, value_name = "NAME", requires = "live")]
     sensor: Option<String>,
-    /// Its namespace (default: that of the context)
-    #[arg(short, long, value_name = "NAME", requires = "live")]
-    namespace: Option<String>,
 }
 
 /// What comes in; one of these.
@@ -93,8 +93,12 @@ const EXAMPLES: &str = "Examples:
   eventlab explain -f sensor.yaml --body-file order.json --watch
   eventlab explain --live --context staging --sensor orders --body '{\"kind\":\"order.created\"}'
 
-Exit codes: 0 every event passes, 1 one is rejected, 2 a bad file or argument, 3 something eventlab cannot judge.
-A rejected event counts before one that cannot be judged.";
+Beside the Sensor, the files may hold its EventSource, and the Secret of that one's `authSecret`; without an EventSource
+a webhook that takes every POST is assumed, and said.
+
+Exit codes: 0 every event passes, 1 one is rejected, 2 a bad file or argument, 3 one is not judged: a bearer token whose
+Secret is not among the files, a filter on the type of an event that says none, a call to another service, a limit of
+eventlab's. A rejected event counts before one that is not judged.";
 
 /// Explains.
 ///
@@ -143,10 +147,12 @@ fn explain(
         let before = walks.len() + outside.len();
         for sensor in &sensors {
             for dependencies in wanted(sensor, args.dependency.as_deref(), input) {
+                let elsewhere = source::elsewhere(objects, sensor, &dependencies);
                 let input = input.resolve(objects, sensor, &dependencies, live.is_some())?;
                 match walk(sensor, &dependencies, &input, now) {
                     Ok(mut walk) => {
                         walk.live = live.cloned();
+                        walk.notes.extend(elsewhere);
                         walks.push(walk);
                     }
                     Err(WalkError::Unsupported(why)) => {
@@ -209,7 +215,22 @@ fn objects(args: &ExplainArgs) -> Result<Vec<(String, Value)>, Failure> {
         let manifests = Manifest::read(&name, &text).map_err(Failure::usage)?;
         objects.extend(manifests.into_iter().map(|m| (m.file, m.object)));
     }
+    let namespace = args.namespace.as_deref().unwrap_or("default");
+    for (_, object) in &mut objects {
+        settle_namespace(object, namespace);
+    }
     Ok(objects)
+}
+
+/// Gives an object that names no namespace the one that it would be applied to.
+fn settle_namespace(object: &mut Value, namespace: &str) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let names_none = |known: &Value| known.is_null() || known == "";
+    if metadata.get("namespace").is_none_or(names_none) {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
 }
 
 fn is_kind(object: &Value, kind: &str) -> bool {

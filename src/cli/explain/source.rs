@@ -3,13 +3,15 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::super::exit::Failure;
 use super::{ExplainArgs, events, is_kind};
-use crate::embedded::services::eventsource;
+use crate::embedded::services::eventsource::{self, Intake};
 use crate::report::explain::walk::Input;
-use crate::report::explain::{Dependency, Request, Sensor};
+use crate::report::explain::{Dependency, Known, Request, Sensor, Token};
 
 /// Most bytes of a manifest, a body or an event that are read.
 pub(super) const MAX_INPUT: u64 = 64 << 20;
@@ -67,7 +69,7 @@ impl Source {
             .first()
             .and_then(|first| event_source(objects, &sensor.namespace, &first.source));
         let request = match self {
-            Self::Event(input) => return Ok(typed(input, dependencies, source)),
+            Self::Event(input) => return typed(input, dependencies, source),
             Self::Request(request) => request.clone(),
         };
         let Some(first) = dependencies.first() else {
@@ -85,15 +87,15 @@ impl Source {
         };
         let name = format!("{file}: EventSource/{}", first.source);
         match eventsource::intake(object, &first.event) {
-            Ok(Some(found)) => Ok(Input::Request(request, Some(found))),
+            Ok(Some(intake)) => {
+                let token = token(objects, &sensor.namespace, &intake)?;
+                Ok(Input::Request(request, Some(Known { intake, token })))
+            }
             Ok(None) if live => Ok(Input::Unheard(format!(
                 "EventSource {} has no event {}: nothing listens, so nothing arrives",
                 first.source, first.event
             ))),
-            Ok(None) => Err(Failure::usage(format!(
-                "{name} has no event {}; name one that it has in the dependency's eventName",
-                first.event
-            ))),
+            Ok(None) => Err(no_such_event(file, first)),
             Err(reason) if reason.starts_with("eventlab: ") => Err(Failure::environment(format!(
                 "{name}: {reason}; `--event FILE` explains the data of its events"
             ))),
@@ -102,36 +104,100 @@ impl Source {
     }
 }
 
-/// The EventSource of that name beside a Sensor. An object without a namespace goes wherever the others are applied.
+fn no_such_event(file: &str, dependency: &Dependency) -> Failure {
+    Failure::usage(format!(
+        "{file}: EventSource/{} has no event {}; name one that it has in the dependency's eventName",
+        dependency.source, dependency.event
+    ))
+}
+
+/// The EventSource of that name beside a Sensor: the last one, as what is applied later stays.
 fn event_source<'o>(
     objects: &'o [(String, Value)],
     namespace: &str,
     name: &str,
 ) -> Option<&'o (String, Value)> {
-    let named = || {
-        objects.iter().filter(|(_, object)| {
-            is_kind(object, "EventSource") && object["metadata"]["name"] == name
-        })
-    };
-    let of = |object: &Value| {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        namespace.to_owned()
-    };
-    let here = named().find(|(_, object)| of(object) == namespace);
-    // Of a Sensor without a namespace `default` is said.
-    here.or_else(|| named().find(|(_, object)| of(object).is_empty() || namespace == "default"))
+    let mut named = named_sources(objects, name).rev();
+    named.find(|(_, object)| object["metadata"]["namespace"] == namespace)
 }
 
-/// Event data, as an event of the type that its EventSource says.
-fn typed(input: &Input, dependencies: &[&Dependency], source: Option<&(String, Value)>) -> Input {
-    let mut input = input.clone();
-    if let (Input::Event(event), Some(first), Some((_, object))) =
-        (&mut input, dependencies.first(), source)
-        && event.r#type.is_empty()
-    {
-        event.r#type = eventsource::event_type(object, &first.event).unwrap_or_default();
+fn named_sources<'o>(
+    objects: &'o [(String, Value)],
+    name: &str,
+) -> impl DoubleEndedIterator<Item = &'o (String, Value)> {
+    objects.iter().filter(move |(_, object)| {
+        is_kind(object, "EventSource") && object["metadata"]["name"] == name
+    })
+}
+
+/// Says so where the files hold an EventSource of the right name, and of other namespaces only.
+pub(super) fn elsewhere(
+    objects: &[(String, Value)],
+    sensor: &Sensor,
+    dependencies: &[&Dependency],
+) -> Option<String> {
+    let name = &dependencies.first()?.source;
+    if event_source(objects, &sensor.namespace, name).is_some() {
+        return None;
     }
-    input
+    let other = named_sources(objects, name).find_map(|(_, object)| {
+        let namespace = &object["metadata"]["namespace"];
+        namespace.as_str()
+    })?;
+    Some(format!(
+        "EventSource/{name} of namespace {other} is another one: a Sensor of namespace {} hears those of its own (--namespace is that of objects that name none)",
+        sensor.namespace
+    ))
+}
+
+/// Event data, as an event of the type and on the EventBus that its EventSource says.
+fn typed(
+    input: &Input,
+    dependencies: &[&Dependency],
+    source: Option<&(String, Value)>,
+) -> Result<Input, Failure> {
+    let mut input = input.clone();
+    if let (Input::Event(event, bus), Some(first), Some((file, object))) =
+        (&mut input, dependencies.first(), source)
+    {
+        let kind = eventsource::event_type(object, &first.event);
+        let kind = kind.ok_or_else(|| no_such_event(file, first))?;
+        if event.r#type.is_empty() {
+            event.r#type = kind;
+        }
+        *bus = Some(eventsource::bus_of(object));
+    }
+    Ok(input)
+}
+
+/// The token that an EventSource's event asks for, as far as the Secrets among the objects tell.
+fn token(objects: &[(String, Value)], namespace: &str, intake: &Intake) -> Result<Token, Failure> {
+    let Some((name, key)) = &intake.auth else {
+        return Ok(Token::Unknown);
+    };
+    let is_it = |object: &Value| {
+        let metadata = &object["metadata"];
+        object["apiVersion"] == "v1"
+            && object["kind"] == "Secret"
+            && metadata["name"] == name.as_str()
+            && metadata["namespace"] == namespace
+    };
+    let Some((file, secret)) = objects.iter().rev().find(|(_, object)| is_it(object)) else {
+        return Ok(Token::Unknown);
+    };
+    if let Some(text) = secret["stringData"][key.as_str()].as_str() {
+        return Ok(Token::Value(text.as_bytes().to_vec()));
+    }
+    let Some(text) = secret["data"][key.as_str()].as_str() else {
+        return Ok(Token::Missing);
+    };
+    let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    // The error would quote a part of it.
+    STANDARD.decode(text).map(Token::Value).map_err(|_| {
+        Failure::usage(format!(
+            "{file}: Secret/{name}: data.{key} is no base64; encode the token, or write it under `stringData`"
+        ))
+    })
 }
 
 pub(super) fn is_stdin(file: &Path) -> bool {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::data::Condition;
 use super::patterns::position;
-use super::trial::{self, passes};
+use super::trial::{self, MOST_TRIALS, passes};
 use super::{Check, short};
 use crate::sensor::number::{format_plain, parse_bool, parse_float};
 
@@ -307,7 +307,7 @@ fn not_equal_list(check: &mut Check<'_>, condition: &Condition<'_>) {
             Some(json!(bare.replace('\\', "")))
         }
     };
-    let listed = texts.iter().find_map(|text| {
+    let listed = texts.iter().take(MOST_TRIALS).find_map(|text| {
         let value = value_of(text)?;
         passes(condition.kind, "!=", &texts, &value).then_some(value)
     });

@@ -5,9 +5,19 @@ use super::data::Condition;
 use super::trial::passes;
 use crate::sensor::number::{parse_bool, parse_float};
 
-/// Whether no event passes the filters of both dependencies, for certain.
+/// Most pairs of conditions, and of their values, that are held against each other; longer lists may exclude each other.
+const MOST_PAIRS: usize = 2_500;
+
+fn are_too_many(one: usize, other: usize) -> bool {
+    one.saturating_mul(other) > MOST_PAIRS
+}
+
+/// Whether no event passes the filters of both dependencies, as far as their lists are not too long to tell.
 pub(super) fn exclude_each_other(one: &Site<'_>, other: &Site<'_>) -> bool {
     let (one, other) = (required(one), required(other));
+    if are_too_many(one.len(), other.len()) {
+        return true;
+    }
     one.iter().any(|first| {
         other.iter().any(|second| {
             first.path == second.path
@@ -47,6 +57,9 @@ fn disjoint(first: &Condition<'_>, second: &Condition<'_>) -> bool {
     };
     if !equals(first) || first.values.is_empty() {
         return false;
+    }
+    if are_too_many(first.values.len(), texts.len()) {
+        return true;
     }
     match first.kind {
         "string" => first.values.iter().all(|(pattern, _)| {

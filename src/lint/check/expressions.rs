@@ -58,6 +58,8 @@ pub(super) fn check(check: &mut Check<'_>, entry: &Site<'_>, source: Option<&str
 fn always_wrong(check: &mut Check<'_>, site: &Site<'_>, text: &str, expression: &Expression) {
     /// More fields make too many combinations.
     const MOST: u32 = 4;
+    /// So many bytes of expressions are evaluated at most.
+    const MOST_WORK: usize = 1 << 20;
     let names = expression.names();
     let kinds = [
         ExprValue::Number(1.0),
@@ -71,7 +73,7 @@ fn always_wrong(check: &mut Check<'_>, site: &Site<'_>, text: &str, expression: 
     let Ok(count) = u32::try_from(names.len()) else {
         return;
     };
-    if count > MOST {
+    if count > MOST || kinds.len().pow(count).saturating_mul(text.len()) > MOST_WORK {
         return;
     }
     let mut error = None;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::site::Site;
 use super::super::tree::Kind;
 use super::data::Condition;
-use super::trial::{self, document, passes};
+use super::trial::{self, MOST_TRIALS, document, passes};
 use super::{Check, short};
 use crate::sensor::number::{parse_bool, parse_float};
 use crate::sensor::{Group, Outcome};
@@ -117,6 +117,9 @@ fn widens(check: &mut Check<'_>, filters: &Site<'_>) {
     let Some(kind) = kind else {
         return;
     };
+    if conditions.len() > MOST_TRIALS {
+        return;
+    }
     for condition in &conditions {
         if !matches!(condition.kind, "bool" | "number") || condition.path == kind.path {
             continue;
@@ -165,7 +168,7 @@ fn satisfying(condition: &Condition<'_>) -> Option<Value> {
             numbers.collect()
         }
     });
-    let mut listed = listed;
+    let mut listed = listed.take(MOST_TRIALS);
     listed.find(|value| passes(condition.kind, condition.comparator, &texts, value))
 }
 

@@ -160,8 +160,33 @@ fn bare_comma(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
 
 /// Maps of Kubernetes whose keys may have dots and whose values are texts.
 const MAPS: [&str; 4] = ["labels", "annotations", "matchLabels", "nodeSelector"];
-/// What the host in such a key ends with.
-const HOST_ENDS: [&str; 7] = ["io", "com", "org", "net", "dev", "sh", "app"];
+/// Hosts that such keys begin or end with, as their last two names: of others nobody can tell whether they are one.
+const HOSTS: [&str; 16] = [
+    "amazonaws.com",
+    "argoproj.io",
+    "azure.com",
+    "cert-manager.io",
+    "fluxcd.io",
+    "google.com",
+    "helm.sh",
+    "istio.io",
+    "k8s.io",
+    "knative.dev",
+    "kubernetes.io",
+    "openshift.io",
+    "prometheus.io",
+    "tekton.dev",
+    "x-k8s.io",
+    "crossplane.io",
+];
+
+/// Whether the names of a path before `/` end in a host of Kubernetes' world.
+fn is_host(before: &str) -> bool {
+    HOSTS.iter().any(|host| {
+        let rest = before.strip_suffix(host);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    })
+}
 
 /// Label and annotation keys, whose dots are part of the name.
 fn dotted_key(check: &mut Check<'_>, site: &Site<'_>, path: &str) -> bool {
@@ -218,10 +243,11 @@ fn host_key(path: &str) -> Option<(Option<&str>, &str)> {
         let Some((end, _)) = name.split_once('/') else {
             continue;
         };
+        let before = path.get(..start + end.len()).unwrap_or_default();
         return match in_map {
             Some((kept, key)) if key.contains('.') && !is_element(key) => Some((Some(kept), key)),
             Some(_) => None,
-            None if start > 0 && HOST_ENDS.contains(&end) => Some((None, &path[start..])),
+            None if start > 0 && is_host(before) => Some((None, &path[start..])),
             None => continue,
         };
     }

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use crate::sensor::set::{self, Insert};
 use crate::sensor::{Event, Explanation, Filter, path};
 
+/// Most trials that are made of one list: each of them reads all of the list.
+pub(super) const MOST_TRIALS: usize = 64;
+
 /// Event data as an event.
 pub(super) fn event(data: impl Into<Vec<u8>>) -> Event {
     Event {

@@ -1,5 +1,7 @@
 //! Triggers: conditions, retries, names, and dependencies that share an event.
 
+use std::collections::BTreeMap;
+
 use super::super::finding::{Edit, Fix};
 use super::super::site::Site;
 use super::super::tree::Mark;
@@ -7,7 +9,11 @@ use super::exclusive::exclude_each_other;
 use super::parameters::{self, Owner};
 use super::{Check, object, short};
 use crate::sensor::conditions::Conditions;
+use crate::sensor::rate::Rate;
 use crate::sensor::trigger;
+
+/// Most pairs of dependencies of a Sensor whose filters are held against each other.
+const MOST_PAIRS: usize = 2_000;
 
 /// Checks all triggers, and the pod's log level.
 pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
@@ -17,13 +23,14 @@ pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
         .map(|dependency| dependency.text("name").to_owned())
         .collect();
     let triggers = spec.list("triggers");
+    let mut pairs = MOST_PAIRS;
     let mut used: Vec<String> = Vec::new();
     let mut readable = !triggers.is_empty();
     for trigger in &triggers {
         one(check, trigger, &dependencies);
         match conditions(check, trigger, &names) {
             Some(conditions) => {
-                shared_event(check, trigger, &conditions, &dependencies);
+                shared_event(check, trigger, &conditions, &dependencies, &mut pairs);
                 used.extend(conditions.dependencies().iter().cloned());
             }
             None => readable = false,
@@ -169,18 +176,16 @@ fn rate(check: &mut Check<'_>, trigger: &Site<'_>) {
     let Some(limit) = trigger.get("rateLimit") else {
         return;
     };
-    let requests = limit.json()["requestsPerUnit"].as_i64().unwrap_or(0);
-    let whole = limit
-        .get("requestsPerUnit")
-        .is_none_or(|site| site.json().is_i64());
-    if requests > 0 || !whole {
-        return;
-    }
+    let (requests, what) = match Rate::read(&limit.json()) {
+        Rate::Zero => (0, "Argo Events divides by it when the pod starts"),
+        Rate::Negative(requests) => (requests, "no request has a time"),
+        Rate::Free | Rate::Every(_) | Rate::Undecodable => return,
+    };
     let site = limit.get("requestsPerUnit").unwrap_or(limit);
     let finding = check.report_key(
         "rate-limit",
         &site,
-        format!("a limit of {requests} requests is none that a trigger can keep: Argo Events divides by it when the pod starts"),
+        format!("a limit of {requests} requests is none that a trigger can keep: {what}"),
     );
     finding.meant = Some("1 or more; without a limit, leave `rateLimit` out".to_owned());
 }
@@ -245,28 +250,28 @@ fn shared_event(
     trigger: &Site<'_>,
     conditions: &Conditions,
     dependencies: &[Site<'_>],
+    pairs: &mut usize,
 ) {
-    let named = |name: &String| {
-        dependencies
-            .iter()
-            .rev()
-            .find(|one| one.text("name") == name)
-    };
-    let wanted: Vec<&Site<'_>> = conditions.dependencies().iter().filter_map(named).collect();
-    for (place, one) in wanted.iter().enumerate() {
-        let address = |site: &Site<'_>| {
-            (
-                site.text("eventSourceName").to_owned(),
-                site.text("eventName").to_owned(),
-            )
-        };
-        let Some(other) = wanted[place + 1..]
-            .iter()
-            .find(|other| address(other) == address(one) && !exclude_each_other(one, other))
-        else {
+    let named: BTreeMap<&str, &Site<'_>> = dependencies
+        .iter()
+        .map(|one| (one.text("name"), one))
+        .collect();
+    let mut heard: BTreeMap<(&str, &str), Vec<&Site<'_>>> = BTreeMap::new();
+    for name in conditions.dependencies() {
+        let Some(one) = named.get(name.as_str()).copied() else {
             continue;
         };
-        let (first, second) = (one.text("name"), other.text("name"));
+        let address = (one.text("eventSourceName"), one.text("eventName"));
+        let before = heard.entry(address).or_default();
+        let other = before.iter().copied().find(|other| {
+            *pairs = pairs.saturating_sub(1);
+            *pairs > 0 && !exclude_each_other(other, one)
+        });
+        before.push(one);
+        let Some(other) = other else {
+            continue;
+        };
+        let (first, second) = (other.text("name"), one.text("name"));
         let site = trigger
             .at(&["template", "conditions"])
             .or_else(|| trigger.at(&["template", "name"]))

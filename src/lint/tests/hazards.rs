@@ -215,6 +215,8 @@ fn a_rate_is_at_least_one() {
         ("{unit: Minute}", true),
         ("{requestsPerUnit: -1}", true),
         ("{requestsPerUnit: 1}", false),
+        ("{requestsPerUnit: '5'}", false),
+        ("null", false),
     ] {
         let text = good.replace("{unit: Second, requestsPerUnit: 5}", limit);
         assert_eq!(
@@ -257,6 +259,9 @@ fn keys_with_a_host_are_escaped_as_a_whole() {
         ("body.labels.team/name", "body.labels.team/name"),
         ("body.labels.0.team/name", "body.labels.0.team/name"),
         ("body.paths.src/main", "body.paths.src/main"),
+        ("body.a.files.dev/null", "body.a.files.dev/null"),
+        ("body.repo.example.com/x", "body.repo.example.com/x"),
+        ("body.notkubernetes.io/x", "body.notkubernetes.io/x"),
         ("body.labels.app", "body.labels.app"),
     ] {
         let condition = format!("data: [{{path: '{path}', type: string, value: ['^a$']}}]");
@@ -269,6 +274,57 @@ fn keys_with_a_host_are_escaped_as_a_whole() {
         );
         let mended = text.replace(path, mended);
         assert_eq!(super::fixed(&text, false), mended, "{path}");
+    }
+}
+
+/// What is tried in all combinations is left out where there would be too many, and nothing is claimed then.
+#[test]
+fn long_lists_are_not_tried_in_all_combinations() {
+    let many = |make: &dyn Fn(usize) -> String| {
+        let all: Vec<String> = (0..3_000).map(make).collect();
+        all.join(", ")
+    };
+    let of = |first: &str, second: &str, kind: &str| {
+        let dependency = |name: &str, values: &str| {
+            format!(
+                "  - {{name: {name}, eventSourceName: web, eventName: orders, filters: {{data: [{{path: body.k, type: {kind}, value: [{values}]}}]}}}}\n"
+            )
+        };
+        example(
+            Place::Spec,
+            &format!(
+                "dependencies:\n{}{}triggers:\n  - template: {{name: run, log: {{}}, conditions: a || b}}\n",
+                dependency("a", first),
+                dependency("b", second)
+            ),
+        )
+    };
+    for (kind, one, other) in [
+        (
+            "number",
+            many(&|n| format!("'{n}'")),
+            many(&|n| format!("'{}'", n + 3_000)),
+        ),
+        (
+            "string",
+            many(&|n| format!("'^a{n}$'")),
+            many(&|n| format!("'^b{n}$'")),
+        ),
+    ] {
+        assert!(
+            !found(&of(&one, &other, kind)).contains(&"two-dependencies-on-one-event"),
+            "{kind}"
+        );
+    }
+    let fields = ["a", "b", "c", "d"].map(|name| format!("{{name: {name}, path: body.{name}}}"));
+    for (length, wrong) in [(1, true), (5_000, false)] {
+        let sum = vec!["1"; length].join(" + ");
+        let text = format!(
+            "exprs: [{{expr: 'a + b + c + d + ({sum} + true)', fields: [{}]}}]",
+            fields.join(", ")
+        );
+        let is_found = found(&example(Place::Filters, &text)).contains(&"bad-expression");
+        assert_eq!(is_found, wrong, "{length}");
     }
 }
 

@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 
 use super::walk::LOGGER;
 use super::{
-    Act, Dependency, LogLine, Made, Sensor, Stop, TriggerStep, Walk, hints, objects, text_at,
+    Act, Dependency, DependencyStep, LogLine, Made, Sensor, Stop, TriggerStep, Walk, hints,
+    objects, text_at,
 };
 use crate::sensor::conditions::{Conditions, ConditionsError};
 use crate::sensor::parameters::Events;
+use crate::sensor::rate::Rate;
 use crate::sensor::trigger::{self, Action, Origin, TriggerError};
 
 impl Walk {
@@ -27,7 +29,8 @@ impl Walk {
             namespace: &sensor.namespace,
             now,
         };
-        let culprit = sensor.triggers.iter().find(|value| divides_by_zero(value));
+        let mut triggers = sensor.triggers.iter();
+        let culprit = triggers.find(|value| Rate::of(value) == Rate::Zero);
         for value in &sensor.triggers {
             let conditions = text_at(value, "/template/conditions");
             let step = match Conditions::parse(&conditions, &sensor.names) {
@@ -121,6 +124,13 @@ impl Walk {
             if fired == 0 {
                 step.act = Act::Waits;
             }
+        }
+        if let Rate::Negative(requests) = Rate::of(value)
+            && step.act == Act::Submits
+        {
+            let text =
+                format!("what a rate limit of {requests} requests comes to is not known here");
+            not_shown(&mut step, text);
         }
         self.several(&step);
         self.doubt(&mut step, conditions);
@@ -251,6 +261,13 @@ impl Walk {
     /// Says where the way ends.
     fn conclude(&mut self, none_passed: bool) {
         let acts = |act: Act| self.triggers.iter().any(|trigger| trigger.act == act);
+        // What only might have reached it did not fail for certain.
+        let is_open = |name: &String| {
+            let open = |one: &DependencyStep| one.unjudged.is_some() && one.name == *name;
+            self.dependencies.iter().any(open)
+        };
+        let fails =
+            |one: &TriggerStep| one.act == Act::Fails && !one.triggered_by.iter().any(is_open);
         let unknown = self.dependencies.iter().any(|one| one.unjudged.is_some());
         let none_judged = self.dependencies.iter().all(|step| step.filter.is_none());
         if none_passed && !unknown {
@@ -259,7 +276,7 @@ impl Walk {
             } else {
                 Stop::Filter
             });
-        } else if acts(Act::Fails) {
+        } else if self.triggers.iter().any(fails) {
             self.stopped_at = Some(Stop::Submit);
         } else if unknown || acts(Act::NotShown) {
             self.judged = false;
@@ -287,15 +304,6 @@ fn not_shown(step: &mut TriggerStep, why: String) {
     if step.act != Act::Fails {
         (step.act, step.error) = (Act::NotShown, Some(why));
     }
-}
-
-/// A rate limit without requests, by which upstream divides.
-fn divides_by_zero(trigger: &Value) -> bool {
-    let limit = trigger.get("rateLimit").filter(|limit| !limit.is_null());
-    limit.is_some_and(|limit| {
-        let requests = limit.get("requestsPerUnit").and_then(Value::as_i64);
-        requests.unwrap_or_default() == 0
-    })
 }
 
 fn blank(name: String) -> TriggerStep {

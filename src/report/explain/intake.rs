@@ -1,5 +1,7 @@
 //! The first step: what the webhook EventSource makes of a POST request.
 
+use std::fmt;
+
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::json;
 
@@ -49,6 +51,71 @@ impl Request {
     }
 }
 
+/// An EventSource's event as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// What it does with a request.
+    pub intake: Intake,
+    /// The bearer token that it asks for, where it asks for one.
+    pub token: Token,
+}
+
+impl From<Intake> for Known {
+    /// Without the Secret.
+    fn from(intake: Intake) -> Self {
+        Self {
+            intake,
+            token: Token::default(),
+        }
+    }
+}
+
+impl Known {
+    /// Whether the last word has a token that is not known here.
+    pub(super) fn is_open(&self) -> bool {
+        self.intake.auth.is_some() && matches!(self.token, Token::Unknown)
+    }
+}
+
+/// What is known of the Secret with a bearer token. Its value is never shown.
+#[derive(Clone, Default)]
+pub enum Token {
+    /// The Secret is not at hand.
+    #[default]
+    Unknown,
+    /// The Secret has no such key.
+    Missing,
+    /// Its value.
+    Value(Vec<u8>),
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "Unknown",
+            Self::Missing => "Missing",
+            Self::Value(_) => "Value",
+        })
+    }
+}
+
+impl Token {
+    /// Whether a request may show this token; what is not known here may be right. A file's last line break is none of it.
+    fn accepts(&self, shown: &[u8]) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::Missing => false,
+            Self::Value(value) => same(shown, value.strip_suffix(b"\n").unwrap_or(value)),
+        }
+    }
+}
+
+/// Compares in a time that says nothing of where they differ.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let differing = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differing) == 0
+}
+
 /// What became of a request: the event data, or the lines and the advice of its refusal.
 pub(super) enum Taken {
     Data(IntakeStep, Vec<u8>),
@@ -57,17 +124,12 @@ pub(super) enum Taken {
     Unknown(IntakeStep, String),
 }
 
-/// Takes a request in, in the EventSource's order of checks. Of a bearer token it is known here only whether there is one.
-pub(super) fn take(request: &Request, intake: &Intake) -> Taken {
-    if let Some((secret, key)) = &intake.auth
-        && !has_bearer(request)
-    {
-        let lines = vec![LogLine::new("error", LOGGER, "invalid auth header", &[])];
-        let hint = format!(
-            "send `Authorization: Bearer …` with the token of Secret {secret}, key {key}: the EventSource's `authSecret` asks for it"
-        );
-        return refused(401, "Invalid Authorization Header", lines, hint);
+/// Takes a request in, in the EventSource's order of checks.
+pub(super) fn take(request: &Request, known: &Known) -> Taken {
+    if let Some(refused) = authenticate(request, known) {
+        return refused;
     }
+    let intake = &known.intake;
     if intake.method != "POST" {
         let text = "http method does not match";
         let hint = format!(
@@ -94,10 +156,34 @@ pub(super) fn take(request: &Request, intake: &Intake) -> Taken {
     }
 }
 
-/// Whether the request has a bearer token, whatever it is.
-fn has_bearer(request: &Request) -> bool {
+/// The refusal of a request without the token that the EventSource asks for.
+fn authenticate(request: &Request, known: &Known) -> Option<Taken> {
+    let (secret, key) = known.intake.auth.as_ref()?;
+    if matches!(known.token, Token::Missing) {
+        let text = "Error loading auth token";
+        let line = LogLine::new(
+            "error",
+            LOGGER,
+            "failed to get auth secret from volume",
+            &[],
+        );
+        let hint = format!(
+            "Secret {secret} has no key {key}; put the token there, or correct the EventSource's `authSecret`"
+        );
+        return Some(refused(500, text, vec![line], hint));
+    }
     let shown = request.headers.get(header::AUTHORIZATION);
-    shown.is_some_and(|value| value.as_bytes().trim_ascii().starts_with(b"Bearer "))
+    let shown = shown.map_or(&b""[..], |value| value.as_bytes().trim_ascii());
+    let (response, line) = match shown.strip_prefix(b"Bearer ") {
+        Some(token) if known.token.accepts(token) => return None,
+        Some(_) => ("Invalid Auth token", "invalid auth token"),
+        None => ("Invalid Authorization Header", "invalid auth header"),
+    };
+    let hint = format!(
+        "send `Authorization: Bearer …` with the token of Secret {secret}, key {key}: the EventSource's `authSecret` asks for it"
+    );
+    let lines = vec![LogLine::new("error", LOGGER, line, &[])];
+    Some(refused(401, response, lines, hint))
 }
 
 /// The EventSource's own filter has the last word; the client hears nothing of it.

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::sensor::Explanation;
 
-pub use intake::Request;
+pub use intake::{Known, Request, Token};
 pub use live::Live;
 pub use sensor::{Dependency, Sensor};
 

@@ -141,6 +141,9 @@ fn filter(out: &mut String, dependency: &DependencyStep) {
             dependency.name
         );
         line(out, "filter", &text);
+        // As far as it went.
+        let groups = dependency.filter.iter().flat_map(|why| &why.groups);
+        groups.for_each(|group| group_lines(out, group));
         return;
     }
     let Some(why) = &dependency.filter else {
@@ -311,7 +314,8 @@ pub fn json_line(json: &str) -> String {
 }
 
 /// A text in one line: what a terminal would act on is escaped, what is too long is cut.
-pub(super) fn one_line(text: &str, limit: usize) -> String {
+#[must_use]
+pub fn one_line(text: &str, limit: usize) -> String {
     let mut out = String::new();
     for (place, c) in text.chars().enumerate() {
         if place == limit {

@@ -3,12 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::intake::{self, Request, Taken};
+use super::intake::{self, Known, Request, Taken};
 use super::{
     Dependency, DependencyStep, IntakeStep, LogLine, Sensor, Stop, TransformStep, Walk, WalkError,
     hints, text_at,
 };
-use crate::embedded::services::eventsource::Intake;
 use crate::embedded::services::sensor::cloud_event;
 use crate::sensor::parameters::Events;
 use crate::sensor::transform::{Transform, TransformError};
@@ -22,11 +21,11 @@ const ID: &str = "00000000000000000000000000000000";
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A request to the webhook, which takes it in so; without that, as a webhook does by default.
-    Request(Request, Option<Intake>),
+    Request(Request, Option<Known>),
     /// A request that no EventSource listens to, and why.
     Unheard(String),
-    /// Event data, or a whole CloudEvent.
-    Event(Event),
+    /// Event data, or a whole CloudEvent, and the EventBus that its EventSource publishes to, where that is known.
+    Event(Event, Option<String>),
 }
 
 /// Whether a document is a whole CloudEvent, rather than event data.
@@ -44,22 +43,48 @@ impl Input {
         if serde_json::from_slice::<Value>(text).is_ok_and(|value| is_cloud_event(&value)) {
             let event = cloud_event::decode(text);
             return event
-                .map(Self::Event)
+                .map(|event| Self::Event(event, None))
                 .map_err(|error| format!("no CloudEvent that a Sensor reads: {error}"));
         }
-        Ok(Self::Event(Event {
+        let event = Event {
             data: Some(text.to_vec()),
             ..Event::default()
-        }))
+        };
+        Ok(Self::Event(event, None))
     }
 
     /// Source and name of the event, where it says them itself.
     #[must_use]
     pub fn address(&self) -> Option<(&str, &str)> {
         match self {
-            Self::Event(event) if !event.source.is_empty() => Some((&event.source, &event.subject)),
+            Self::Event(event, _) if !event.source.is_empty() => {
+                Some((&event.source, &event.subject))
+            }
             _ => None,
         }
+    }
+
+    /// The EventBus that it goes to, where that is known.
+    fn bus(&self) -> Option<&str> {
+        match self {
+            Self::Request(_, Some(known)) => Some(&known.intake.bus),
+            Self::Event(_, Some(bus)) => Some(bus),
+            _ => None,
+        }
+    }
+
+    /// Whether nobody says the event's type: neither the event nor its EventSource.
+    fn lacks_type(&self) -> bool {
+        match self {
+            Self::Request(_, known) => known.is_none(),
+            Self::Unheard(_) => false,
+            Self::Event(event, _) => event.r#type.is_empty(),
+        }
+    }
+
+    /// Whether the EventSource asks for a bearer token that is not known here.
+    fn has_open_token(&self) -> bool {
+        matches!(self, Self::Request(_, Some(known)) if known.is_open())
     }
 }
 
@@ -97,23 +122,18 @@ pub fn walk(
     };
     let filters = dependencies
         .iter()
-        .map(|dependency| compile(dependency))
+        .map(|dependency| compile(dependency, input.lacks_type()))
         .collect::<Result<Vec<_>, _>>()?;
     let Some(event) = walk.take_in(input, first, now) else {
         return Ok(walk);
     };
-    if let Input::Request(_, Some(how)) = input
-        && how.bus != sensor.bus
-    {
-        walk.stopped_at = Some(Stop::Bus);
-        walk.change.push(format!(
-            "give EventSource and Sensor the same `eventBusName`: the event goes to the EventBus {}, and the Sensor reads {}",
-            how.bus, sensor.bus
-        ));
+    if walk.stops_at_bus(input, sensor) {
         return Ok(walk);
     }
-    if takes_type_for_granted(input, dependencies) {
-        walk.notes.push("the event says no type, and that of a webhook is taken; give a whole CloudEvent, or its EventSource beside the Sensor".to_owned());
+    if input.lacks_type() && sensor.triggers.iter().any(takes_type) {
+        walk.notes.push(format!(
+            "a trigger takes the event's type, and that of a webhook is shown: {NO_TYPE}"
+        ));
     }
     let mut passed = Events::new();
     for (dependency, judge) in dependencies.iter().zip(&filters) {
@@ -130,23 +150,53 @@ pub fn walk(
         walk.change.clear();
     }
     walk.act(sensor, dependencies, &passed, now);
+    if walk.passed && input.has_open_token() {
+        (walk.passed, walk.judged) = (false, false);
+    }
     Ok(walk)
 }
 
-/// Whether a filter looks at the type of an event that says none.
-fn takes_type_for_granted(input: &Input, dependencies: &[&Dependency]) -> bool {
-    let says_none = matches!(input, Input::Event(event) if event.r#type.is_empty());
-    let looks = |one: &&Dependency| !text_at(&one.value, "/filters/context/type").is_empty();
-    says_none && dependencies.iter().any(looks)
+/// Of an event without a type.
+const NO_TYPE: &str =
+    "the event says none; give a whole CloudEvent, or its EventSource beside the Sensor";
+
+/// Whether a part of a trigger takes the event's type.
+fn takes_type(part: &Value) -> bool {
+    match part {
+        Value::Object(members) => {
+            members.get("contextKey").is_some_and(|key| key == "type")
+                || members.values().any(takes_type)
+        }
+        Value::Array(items) => items.iter().any(takes_type),
+        _ => false,
+    }
 }
 
 /// What a dependency does with an event.
 struct Judge {
     transform: Option<Transform>,
     filter: Filter,
+    /// The type that its filter wants, of an event whose type nobody says.
+    open_type: Option<String>,
 }
 
-fn compile(dependency: &Dependency) -> Result<Judge, WalkError> {
+impl Judge {
+    /// Why a decision about an event without a type is not known: with another one it would be another.
+    fn rests_on_type(&self, event: &Event) -> Option<String> {
+        let wanted = self.open_type.as_deref()?;
+        let passes = |kind: String| {
+            let event = Event {
+                r#type: kind,
+                ..event.clone()
+            };
+            self.filter.explain(&event).passed
+        };
+        (passes(wanted.to_owned()) != passes(format!("not {wanted}")))
+            .then(|| format!("it asks for the type {wanted}, and {NO_TYPE}"))
+    }
+}
+
+fn compile(dependency: &Dependency, lacks_type: bool) -> Result<Judge, WalkError> {
     let unsupported =
         |why: String| WalkError::Unsupported(format!("dependency {}: {why}", dependency.name));
     let value = &dependency.value;
@@ -155,7 +205,12 @@ fn compile(dependency: &Dependency) -> Result<Judge, WalkError> {
     let operator = text_at(value, "/filtersLogicalOperator");
     let filter = Filter::compile(value.get("filters"), &operator)
         .map_err(|error| unsupported(error.to_string()))?;
-    Ok(Judge { transform, filter })
+    let wanted = text_at(value, "/filters/context/type");
+    Ok(Judge {
+        transform,
+        filter,
+        open_type: Some(wanted).filter(|wanted| lacks_type && !wanted.is_empty()),
+    })
 }
 
 impl Walk {
@@ -173,14 +228,15 @@ impl Walk {
                 return None;
             }
             Input::Request(request, how) => {
-                let taken = intake::take(request, how.as_ref().unwrap_or(&Intake::default()));
+                let taken = intake::take(request, how.as_ref().unwrap_or(&Known::default()));
                 let (mut step, data) = self.answer(taken);
                 step.assumed = how.is_none();
                 self.intake = Some(step);
-                let auth = how.as_ref().and_then(|how| how.auth.as_ref());
+                let auth = how.as_ref().filter(|how| how.is_open());
+                let auth = auth.and_then(|how| how.intake.auth.as_ref());
                 if let (Some((secret, key)), Some(_)) = (auth, &data) {
                     self.notes.push(format!(
-                        "the bearer token is not compared here: the EventSource answers 401 unless it is that of Secret {secret}, key {key}"
+                        "the bearer token is not compared: the EventSource answers 401 unless it is that of Secret {secret}, key {key}; give the Secret beside the EventSource"
                     ));
                 }
                 Event {
@@ -188,7 +244,7 @@ impl Walk {
                     ..Event::default()
                 }
             }
-            Input::Event(event) => event.clone(),
+            Input::Event(event, _) => event.clone(),
         };
         let or = |given: String, usual: &str| {
             if given.is_empty() {
@@ -210,6 +266,26 @@ impl Walk {
         let data = event.data.as_deref();
         self.data = data.map(|data| String::from_utf8_lossy(data).into_owned());
         Some(event)
+    }
+
+    /// Whether the event goes to another EventBus than the Sensor reads; says which, where it is not the usual one.
+    fn stops_at_bus(&mut self, input: &Input, sensor: &Sensor) -> bool {
+        let reads = &sensor.bus;
+        match input.bus() {
+            Some(bus) if bus != reads => {
+                self.stopped_at = Some(Stop::Bus);
+                self.change.push(format!(
+                    "give EventSource and Sensor the same `eventBusName`: the event goes to the EventBus {bus}, and the Sensor reads {reads}"
+                ));
+                return true;
+            }
+            _ if reads == "default" => {}
+            Some(_) => self.notes.push(format!("on the EventBus {reads}")),
+            None => self.notes.push(format!(
+                "the Sensor reads the EventBus {reads}, and the event is taken to be on it: give its EventSource beside the Sensor to see whether it is"
+            )),
+        }
+        false
     }
 
     fn answer(&mut self, taken: Taken) -> (IntakeStep, Option<Vec<u8>>) {
@@ -295,7 +371,7 @@ impl Walk {
         let event = made.as_ref().unwrap_or(event);
         let why = judge.filter.explain(event);
         let data = event.data.as_deref().unwrap_or_default();
-        let unjudged = unjudged(&why);
+        let unjudged = unjudged(&why).or_else(|| judge.rests_on_type(event));
         if why.passed {
             self.notes.extend(hints::passing(&why));
         } else if unjudged.is_none() {

@@ -407,3 +407,40 @@ fn what_did_not_hold_is_never_all_green() {
         );
     }
 }
+
+/// What went well until a run was cut off is not all of it, whoever says so.
+#[test]
+fn a_run_that_was_cut_off_is_never_all_green() {
+    let green = stage(StageEnd::Passed, vec![judgement(Outcome::Proven, "held")]);
+    for (steps, why) in [
+        (vec![green.clone()], None),
+        (vec![green], Some("told to stop")),
+        (vec![], Some("there is no folder")),
+    ] {
+        let mut junit = Junit::default();
+        steps.iter().for_each(|step| junit.progress(step));
+        if let Some(why) = why {
+            junit.cut_off(why);
+        }
+        let document = junit.render().unwrap();
+        let root = Reader::read(&document);
+        holds(&root);
+        assert_eq!(root.children[0].attributes["errors"], "1", "{document}");
+        assert!(
+            document.contains(why.unwrap_or("not played to its end")),
+            "{document}"
+        );
+    }
+}
+
+/// A stage that only looks proves nothing.
+#[test]
+fn a_look_is_no_case() {
+    let mut look = stage(StageEnd::Passed, Vec::new());
+    if let Progress::Stage { observe, .. } = &mut look {
+        *observe = true;
+    }
+    let mut junit = Junit::default();
+    junit.progress(&look);
+    assert!(!junit.render().unwrap().contains("<testcase"));
+}

@@ -29,21 +29,9 @@ pub(super) fn confirm(title: &str, preface: Vec<String>, does: Does) -> Overlay 
 
 /// The first probe without a prediction, or the one after `after`.
 pub(super) fn prediction(state: &State, after: Option<&str>) -> Option<Overlay> {
-    let stage = state.stage()?;
-    let predicted = state
-        .lab()?
-        .stages
-        .iter()
-        .find(|other| Some(&other.name) == stage.predicts.as_ref())?;
-    let given = state
-        .progress_here()
-        .and_then(|lab| lab.predictions.get(&predicted.name));
-    let open = |name: &str| given.is_none_or(|given| !given.contains_key(name));
-    let probe = predicted
-        .probes
-        .iter()
-        .find(|probe| open(&probe.name))
-        .or_else(|| after.is_none().then(|| predicted.probes.first()).flatten())?;
+    let predicted = state.predicted_stage()?;
+    let open = state.unpredicted().first().copied();
+    let probe = open.or_else(|| after.is_none().then(|| predicted.probes.first()).flatten())?;
     let predict = |text: &str, stops_at| {
         tell(
             text,

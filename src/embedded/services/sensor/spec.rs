@@ -14,6 +14,7 @@ use crate::embedded::go_duration;
 use crate::sensor::Filter;
 use crate::sensor::cron::Schedule;
 use crate::sensor::parameters::{ParameterError, Parameters};
+use crate::sensor::rate::Rate;
 use crate::sensor::time;
 use crate::sensor::transform::Transform;
 use crate::sensor::trigger;
@@ -272,21 +273,10 @@ fn backoff(value: &Value) -> Result<Backoff, String> {
 }
 
 fn rate(trigger: &Value) -> (Option<Duration>, Option<String>) {
-    let Some(limit) = set(trigger, "rateLimit") else {
-        return (None, None);
-    };
-    let unit = match text(Some(limit), "unit").as_str() {
-        "Minute" => 60,
-        "Hour" => 3600,
-        _ => 1,
-    };
-    let requests = limit.get("requestsPerUnit").and_then(Value::as_u64);
-    match requests
-        .and_then(|requests| u32::try_from(requests).ok())
-        .filter(|requests| *requests > 0)
-    {
-        Some(requests) => (Some(Duration::from_secs(unit) / requests), None),
-        None => (
+    match Rate::of(trigger) {
+        Rate::Free => (None, None),
+        Rate::Every(time) => (Some(time), None),
+        Rate::Zero | Rate::Negative(_) | Rate::Undecodable => (
             None,
             Some("rateLimit needs requestsPerUnit of at least 1".to_owned()),
         ),
