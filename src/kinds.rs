@@ -1,11 +1,16 @@
 //! The Argo kinds that clients here use untyped, as `ApiResource` values, and names that several layers share.
 
+mod service;
+
 use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+
+pub use service::{event_source_port, pod_port, service_port, target_port};
 
 /// The image whose pods are children of this binary; any other unknown image is `ErrImagePull`.
 pub const WORKLOAD_IMAGE: &str = "eventlab:dev";
 /// Fields of an EventSource's `spec` that are event types; others are settings, or unknown and without meaning upstream.
-pub const EVENT_TYPES: [&str; 31] = [
+pub const EVENT_TYPES: [&str; 32] = [
     "amqp",
     "azureEventsHub",
     "azureQueueStorage",
@@ -22,6 +27,7 @@ pub const EVENT_TYPES: [&str; 31] = [
     "hdfs",
     "kafka",
     "minio",
+    "mns",
     "mqtt",
     "nats",
     "nsq",
@@ -51,6 +57,8 @@ pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY: &str = "eventlab";
 /// The one namespace of the lab.
 pub const NAMESPACE: &str = "eventlab";
+/// The EventBus that an EventSource or Sensor without `eventBusName` uses.
+pub const DEFAULT_EVENT_BUS: &str = "default";
 /// Request header that carries a probe's trace.
 pub const TRACE_HEADER: &str = "X-Eventlab-Trace";
 
@@ -95,6 +103,14 @@ pub fn workflow_template() -> ApiResource {
 #[must_use]
 pub fn workflow_task_result() -> ApiResource {
     argo("WorkflowTaskResult", "workflowtaskresults")
+}
+
+/// The EventBus that an EventSource or a Sensor names.
+#[must_use]
+pub fn event_bus_of(object: &Value) -> &str {
+    let name = object.pointer("/spec/eventBusName").and_then(Value::as_str);
+    name.filter(|name| !name.is_empty())
+        .unwrap_or(DEFAULT_EVENT_BUS)
 }
 
 /// Environment variable that gives a child process the real port on 127.0.0.1 for its container port.

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::net::TcpListener;
@@ -15,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::reach::{Connection, Unconnected};
 use super::told;
+use crate::kinds;
 
 /// Connections that one local address carries at a time.
 const CONNECTIONS: usize = 64;
@@ -211,18 +211,7 @@ fn takes(pod: &Pod) -> bool {
 fn pod_port(service: &Service, port: u16, pod: &Pod) -> Option<u16> {
     let ports = service.spec.as_ref()?.ports.as_ref()?;
     let entry = ports.iter().find(|one| one.port == i32::from(port))?;
-    match &entry.target_port {
-        None => Some(port),
-        Some(IntOrString::Int(number)) => u16::try_from(*number).ok(),
-        Some(IntOrString::String(name)) => {
-            let containers = &pod.spec.as_ref()?.containers;
-            let named = containers
-                .iter()
-                .flat_map(|container| container.ports.iter().flatten())
-                .find(|one| one.name.as_deref() == Some(name))?;
-            u16::try_from(named.container_port).ok()
-        }
-    }
+    kinds::pod_port(entry, pod)
 }
 
 #[cfg(test)]

@@ -13,14 +13,13 @@ use super::observer::Observer;
 use super::sending::{EVENT_SOURCE, WEBHOOK_PORT, WEBHOOK_SERVICE};
 use crate::cluster::{Cluster, LedgerPosition, LookError, Request};
 use crate::embedded::services::eventsource;
-use crate::kinds;
+use crate::kinds::{self, DEFAULT_EVENT_BUS};
 use crate::lab::GateMode;
 use crate::sensor;
 use crate::sensor::validate::Invalid;
 
 /// The lab's Sensor.
 pub const SENSOR: &str = "orders";
-const EVENT_BUS: &str = "default";
 /// Label of the ledger's pods.
 const LEDGER_PODS: &str = "app=order-ledger";
 
@@ -43,7 +42,7 @@ pub async fn look(
         (kinds::sensor(), kinds::event_bus(), kinds::event_source());
     let (sensor, event_bus, event_source, event_source_pods, sensor_pods, deployments) = futures::try_join!(
         get(cluster, &sensor_kind, SENSOR),
-        get(cluster, &bus_kind, EVENT_BUS),
+        get(cluster, &bus_kind, DEFAULT_EVENT_BUS),
         get(cluster, &source_kind, EVENT_SOURCE),
         pods(cluster, &event_source_label),
         pods(cluster, &sensor_label),
@@ -90,10 +89,10 @@ pub async fn look(
 /// Says that the bus is not there which an object names, if it names another than the labs' own.
 async fn lacking_bus(cluster: &Cluster, object: &Value) -> Result<Option<String>, LookError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    let Some(name) = text("/spec/eventBusName").filter(|name| !["", EVENT_BUS].contains(name))
-    else {
+    let name = kinds::event_bus_of(object);
+    if name == DEFAULT_EVENT_BUS {
         return Ok(None);
-    };
+    }
     if get(cluster, &kinds::event_bus(), name).await?.is_some() {
         return Ok(None);
     }

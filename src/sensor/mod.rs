@@ -13,6 +13,7 @@ mod explain;
 pub mod expression;
 mod expression_filter;
 mod filter;
+pub mod go_duration;
 mod go_json;
 pub mod json;
 pub mod layout;

@@ -469,11 +469,10 @@ pub(crate) fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return (' '..='~').contains(&character);
     }
-    let hidden = character.is_control()
-        || character.is_whitespace()
-        || matches!(u32::from(character), 0xad | 0x61c | 0x180e | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f
-            | 0xe000..=0xf8ff | 0xfeff | 0xfff9..=0xfffb | 0xfffe..=0xffff | 0xe_0000..=0x10_ffff);
-    !hidden
+    // Alone, a mark would be escaped; it is printable behind a letter.
+    let mut buffer = [b'a'; 5];
+    let length = character.encode_utf8(&mut buffer[1..]).len();
+    std::str::from_utf8(&buffer[..=length]).is_ok_and(|text| text.escape_debug().count() == 2)
 }
 
 #[cfg(test)]

@@ -290,7 +290,11 @@ fn again(pipeline: &Pipeline, event: &str, recorded: &Recorded, now: Timestamp) 
     let request = sending::request(&recorded.probe, event, recorded.attempt, &recorded.trace);
     let (sensor, dependencies, intake) = match pipeline.way(&request) {
         Ok(Way::Judged(sensor, dependencies, intake)) => (sensor, dependencies, intake),
-        Ok(Way::NoSuchPath) => return refused(404, "404 page not found"),
+        Ok(Way::Unrouted(status @ 400.., text)) => return refused(status, text),
+        Ok(Way::Unrouted(status, text)) => {
+            let why = format!("the server answers {status} {text} by itself at this path");
+            return Now::NotReached(why);
+        }
         Ok(Way::Nobody(why)) => return Now::NotReached(why),
         Err(why) => return Now::NotJudged(why),
     };

@@ -17,6 +17,7 @@ mod api_replay;
 mod api_services;
 mod api_storage;
 mod api_streams;
+mod api_subresources;
 mod api_support;
 mod api_tables;
 mod api_watch;

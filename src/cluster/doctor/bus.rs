@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use kube::Api;
 use kube::api::{DynamicObject, ListParams};
-use serde_json::Value;
 
 use super::{Patient, Point};
 use crate::cluster::{Cluster, EVENT_BUS, NoBus};
@@ -40,13 +39,10 @@ async fn names(patient: &Patient<'_>) -> Vec<String> {
         let Ok(list) = api.list(&ListParams::default()).await else {
             continue;
         };
-        let name = |object: &DynamicObject| {
-            let name = object.data.pointer("/spec/eventBusName");
-            name.and_then(Value::as_str).map(str::to_owned)
-        };
-        named.extend(list.items.iter().filter_map(name));
+        let name = |object: &DynamicObject| kinds::event_bus_of(&object.data).to_owned();
+        named.extend(list.items.iter().map(name));
     }
-    named.retain(|name| !name.is_empty() && name != EVENT_BUS);
+    named.remove(EVENT_BUS);
     [EVENT_BUS.to_owned()].into_iter().chain(named).collect()
 }
 

@@ -3,9 +3,10 @@
 //! Answers are made as JSON; [`into_yaml`] rewrites one that goes to a client which asked for YAML first.
 
 use axum::body::{Body, HttpBody as _};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::status::Failure;
 use super::yaml;
@@ -151,12 +152,31 @@ pub fn wants_yaml(headers: &HeaderMap) -> bool {
     entries.first().is_some_and(|best| best.yaml)
 }
 
-/// Rewrites a whole JSON answer as YAML; a stream, and what is not JSON, stays as it is.
-pub async fn into_yaml(response: Response) -> Response {
+/// Large answers that are rewritten at once: each takes several times its size meanwhile.
+static REWRITTEN: Semaphore = Semaphore::const_new(4);
+/// An answer up to this size is not large (bytes).
+const SMALL: u64 = 1 << 20;
+
+/// Rewrites a whole JSON answer as YAML; a stream, and what is not JSON, stays as it is. Of many large ones those that were
+/// only `read` may be refused.
+pub async fn into_yaml(response: Response, read: bool) -> Response {
     let json = response.headers().get(header::CONTENT_TYPE);
-    if json.is_none_or(|media| media != JSON) || response.body().size_hint().exact().is_none() {
+    let Some(size) = response.body().size_hint().exact() else {
+        return response;
+    };
+    if json.is_none_or(|media| media != JSON) {
         return response;
     }
+    let _turn = match (size > SMALL, read) {
+        (false, _) => None,
+        (true, false) => REWRITTEN.acquire().await.ok(),
+        (true, true) => match REWRITTEN.try_acquire() {
+            Ok(turn) => Some(turn),
+            Err(_) => {
+                return Failure::busy("too many large answers are made; try again").into_response();
+            }
+        },
+    };
     let (mut parts, body) = response.into_parts();
     // The body lies in memory already; it is not read from anywhere.
     let bytes = axum::body::to_bytes(body, usize::MAX)
@@ -185,6 +205,27 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, value.parse().expect("header"));
         headers
+    }
+
+    /// Rewriting takes memory: reads wait for none, and writes are answered in their turn.
+    #[tokio::test]
+    async fn of_many_large_answers_reads_are_refused_and_writes_wait() {
+        let large = || {
+            let text = format!("[\"{}\"]", "x".repeat(2 << 20));
+            let mut response = Response::new(Body::from(text));
+            let media = HeaderValue::from_static(JSON);
+            response.headers_mut().insert(header::CONTENT_TYPE, media);
+            response
+        };
+        let held = REWRITTEN.acquire_many(4).await.expect("all turns");
+        assert_eq!(into_yaml(large(), true).await.status(), 429);
+        let write = tokio::spawn(into_yaml(large(), false));
+        tokio::task::yield_now().await;
+        assert!(!write.is_finished());
+        drop(held);
+        let written = write.await.expect("an answer");
+        assert_eq!(written.status(), 200);
+        assert_eq!(written.headers()[header::CONTENT_TYPE], YAML);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::MutexGuard;
 use serde_json::{Value, json};
 
 use super::defaults;
+use super::go_text::quote;
 use super::object;
 use super::registry::Kind;
 use super::status::Failure;
@@ -36,7 +37,7 @@ pub fn check_namespace(
         name: namespace,
     };
     let Some(stored) = store.get(place) else {
-        let message = format!("namespaces {namespace:?} not found");
+        let message = format!("namespaces {} not found", quote(namespace));
         let details = json!({"name": namespace, "kind": "namespaces"});
         return Err(Failure::status(
             404,
@@ -98,7 +99,8 @@ fn pod(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Failure> {
     };
     if store.get(place).is_none() {
         let why = format!(
-            "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
+            "error looking up service account {namespace}/{account}: serviceaccount {} not found",
+            quote(&account)
         );
         return Err(Failure::refused(kind, &name, &why));
     }

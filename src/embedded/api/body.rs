@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::convert;
 use super::go_json;
 use super::go_struct::{self, Misfit, Step};
+use super::go_text::quote;
 use super::object;
 use super::protobuf;
 use super::registry::{self, Kind, Storage};
@@ -268,7 +269,8 @@ pub fn unhandled(kind: &Kind, why: &str) -> Failure {
 /// 400: what was found in a version is none of the kind that is wanted.
 pub fn unhandled_as(found: &str, version: &str, wanted: &str, why: &str) -> Failure {
     Failure::bad_request(format!(
-        "{found} in version {version:?} cannot be handled as a {wanted}: {why}"
+        "{found} in version {} cannot be handled as a {wanted}: {why}",
+        quote(version)
     ))
 }
 
@@ -300,7 +302,9 @@ fn wrong_kind(kind: &Kind, found: &str, value: &Value) -> Failure {
 fn unregistered(kind: &Kind, api_version: &str, found: &str) -> Failure {
     let version = api_version.rsplit('/').next().unwrap_or("");
     let why = format!(
-        "no kind {found:?} is registered for version {api_version:?} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""
+        "no kind {} is registered for version {} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+        quote(found),
+        quote(api_version)
     );
     unhandled_as(found, version, kind.kind, &why)
 }

@@ -103,7 +103,7 @@ fn service(object: &mut Value) {
         };
         default_field(port, "protocol", "TCP");
         let number = port.get("port").cloned().unwrap_or(Value::Null);
-        if matches!(port.get("targetPort"), Some(target) if *target == 0) {
+        if matches!(port.get("targetPort"), Some(target) if *target == 0 || *target == "") {
             port.shift_remove("targetPort");
         }
         default_field(port, "targetPort", number);

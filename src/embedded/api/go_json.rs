@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::go_text::quote;
+
 /// Go's word for a JSON value.
 #[must_use]
 pub fn word(value: &Value) -> &'static str {
@@ -112,7 +114,7 @@ fn unread(function: &str, text: &str, digits: &str) -> String {
     } else {
         "invalid syntax"
     };
-    format!("strconv.{function}: parsing {text:?}: {why}")
+    format!("strconv.{function}: parsing {}: {why}", quote(text))
 }
 
 /// A value as Go's `%v` prints it.

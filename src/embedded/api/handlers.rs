@@ -233,7 +233,8 @@ impl Call {
                 .filter(|c| !c.is_control())
                 .take(400)
                 .collect();
-            if let Ok(value) = HeaderValue::from_str(&format!("299 - {text:?}")) {
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+            if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
                 response.headers_mut().append(header::WARNING, value);
             }
         }

@@ -49,7 +49,8 @@ pub struct Limits {
     pub connections: usize,
     /// Memory for large answers that are under way (bytes).
     pub answers: usize,
-    /// For the client of a large answer to read it; then it gives way to others who want one.
+    /// For the client of a large answer to read it; then it gives way to others who want one, and earlier if all slow ones
+    /// together hold more than their share.
     pub reading: Duration,
     /// For the TLS handshake.
     pub handshake: Duration,
@@ -301,14 +302,17 @@ where
                     "too many watches and logs are followed; end some and try again",
                 ));
             };
+            let read = request.method().is_safe();
             let response = service.oneshot(request).await?;
             let room = match answers::size(response.body()) {
-                Some(size) => match budget.take(size, place.end()) {
+                Some(size) if read => match budget.take(size, place.end()) {
                     None => {
                         return Ok(too_many("too many large answers are being read; try again"));
                     }
                     room => room,
                 },
+                // What was written is written: a refusal would say otherwise.
+                Some(size) => Some(budget.claim(size, place.end())),
                 None => None,
             };
             Ok(response.map(|body| Body::new(Answer::new(body, underway, room))))

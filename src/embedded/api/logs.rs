@@ -15,7 +15,7 @@ use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use kube::core::Status;
 use serde_json::Value;
 
-use super::rbac::go_quote;
+use crate::embedded::api::go_text;
 
 pub use file::FileLog;
 pub use options::LogOptions;
@@ -182,7 +182,11 @@ fn bad_request(message: String) -> Box<Status> {
 
 /// The kubelet's texts, as the API server passes them on.
 fn refusal(error: &LogError, pod: &str, container: &str) -> Box<Status> {
-    let place = format!("container {} in pod {}", go_quote(container), go_quote(pod));
+    let place = format!(
+        "container {} in pod {}",
+        go_text::quote(container),
+        go_text::quote(pod)
+    );
     match error {
         LogError::UnknownContainer => bad_request(format!("{place} is not available")),
         LogError::NoPrevious => bad_request(format!("previous terminated {place} not found")),

@@ -15,6 +15,7 @@ mod definitions;
 mod discovery;
 mod go_json;
 mod go_struct;
+mod go_text;
 mod handlers;
 mod history;
 pub mod kubeconfig;

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::attributes::{Attributes, ResourceAttributes, User};
+use super::go_text;
 
 pub use aggregation::aggregated_rules;
 pub use escalation::escalation;
-pub use message::{forbidden, forbidden_because, forbidden_message, go_quote, go_quote_list};
+pub use message::{forbidden, forbidden_because, forbidden_message};
 pub use rule::Rule;
 
 /// API group of roles and bindings.
@@ -232,9 +233,9 @@ impl Policy {
 /// Why a roleRef gives no rules.
 #[derive(Debug, thiserror::Error)]
 enum RoleRefError {
-    #[error("{kind}.{GROUP} {} not found", go_quote(name))]
+    #[error("{kind}.{GROUP} {} not found", go_text::quote(name))]
     Missing { kind: String, name: String },
-    #[error("unsupported role reference kind: {}", go_quote(.0))]
+    #[error("unsupported role reference kind: {}", go_text::quote(.0))]
     Kind(String),
 }
 
@@ -253,9 +254,9 @@ impl Binding {
         };
         format!(
             "RBAC: allowed by {kind} {} of {} {} to {}",
-            go_quote(&name),
+            go_text::quote(&name),
             self.role_kind,
-            go_quote(&self.role_name),
+            go_text::quote(&self.role_name),
             subject.describe(&self.namespace)
         )
     }
@@ -301,7 +302,7 @@ impl Subject {
             "ServiceAccount" => format!("{}/{}", self.name, self.namespace_in(binding_namespace)),
             _ => self.name.clone(),
         };
-        format!("{} {}", self.kind, go_quote(&name))
+        format!("{} {}", self.kind, go_text::quote(&name))
     }
 }
 

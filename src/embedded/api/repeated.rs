@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 
+use super::go_text::quote;
+
 /// Most findings that are told.
 const MAX_TOLD: usize = 50;
 
@@ -60,7 +62,7 @@ pub fn in_yaml(lines: &[String]) -> String {
 }
 
 fn unknown(path: &str) -> String {
-    format!("unknown field {path:?}")
+    format!("unknown field {}", quote(path))
 }
 
 /// Fields that stand twice in a JSON body, and those of `unknown` paths, in the order of the body.
@@ -164,7 +166,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
                     }
                     Some(told) if !*told => {
                         *told = true;
-                        scan.tell(|path| format!("duplicate field {path:?}"));
+                        scan.tell(|path| format!("duplicate field {}", quote(path)));
                     }
                     Some(_) => {}
                 }
@@ -227,7 +229,8 @@ impl<'de> Visitor<'de> for LinesVisitor {
         while let Some(key) = map.next_key::<Spanned<String>>()? {
             let (line, key) = (key.referenced.line(), key.value);
             if seen.contains(&key) {
-                found.push(format!("line {line}: key {key:?} already set in map"));
+                let shown = quote(&key);
+                found.push(format!("line {line}: key {shown} already set in map"));
             } else {
                 seen.insert(key);
             }

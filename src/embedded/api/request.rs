@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, Uri, header};
 use super::attributes::{Attributes, ResourceAttributes};
 use super::selectors;
 use super::status::Failure;
-use crate::embedded::go_duration;
+use crate::sensor::go_duration;
 
 /// Decoded query parameters in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

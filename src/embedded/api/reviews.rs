@@ -7,12 +7,13 @@ mod token_request;
 use std::collections::BTreeMap;
 
 use kube::core::Status;
-use kube::core::response::{StatusCause, StatusDetails};
+use kube::core::response::StatusCause;
 use serde_json::{Map, Value, json};
 
 use super::attributes::{Attributes, ResourceAttributes, User};
 use super::object;
-use super::rbac::{Policy, Rule, go_quote};
+use super::rbac::{Policy, Rule};
+use super::status::unprocessable;
 
 pub use token_request::{BoundPod, token_request};
 
@@ -261,33 +262,8 @@ fn reject(kind: &str, group: &str, problems: Vec<StatusCause>) -> Result<(), Box
     if problems.is_empty() {
         Ok(())
     } else {
-        Err(unprocessable(kind, group, "", problems))
+        Err(unprocessable(group, kind, "", problems))
     }
-}
-
-fn unprocessable(kind: &str, group: &str, name: &str, causes: Vec<StatusCause>) -> Box<Status> {
-    let texts: Vec<String> = causes
-        .iter()
-        .map(|cause| format!("{}: {}", cause.field, cause.message))
-        .collect();
-    let texts = match texts.as_slice() {
-        [one] => one.clone(),
-        several => format!("[{}]", several.join(", ")),
-    };
-    let message = format!("{kind}.{group} {} is invalid: {texts}", go_quote(name));
-    let details = StatusDetails {
-        name: name.to_owned(),
-        group: group.to_owned(),
-        kind: kind.to_owned(),
-        uid: String::new(),
-        causes,
-        retry_after_seconds: 0,
-    };
-    Box::new(
-        Status::failure(&message, "Invalid")
-            .with_code(422)
-            .with_details(details),
-    )
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {

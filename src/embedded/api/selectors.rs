@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::go_text::quote;
 use super::registry::{Kind, SelectableField};
 use super::status::Failure;
 
@@ -75,7 +76,8 @@ impl FieldSelector {
 fn unknown_label(field: &str, kind: &Kind) -> String {
     if kind.fields.is_empty() && !kind.custom && kind.plural != "nodes" {
         return format!(
-            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+            quote(field)
         );
     }
     format!("field label not supported: {field}")

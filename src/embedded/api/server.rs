@@ -405,7 +405,10 @@ fn random(length: usize) -> Vec<u8> {
 }
 
 async fn serve(State(api): State<Arc<ApiServer>>, request: Request) -> Response {
-    let head = *request.method() == Method::HEAD;
+    let (head, read) = (
+        *request.method() == Method::HEAD,
+        request.method().is_safe(),
+    );
     let yaml = accept::wants_yaml(request.headers());
     let (parts, body) = request.into_parts();
     let mut body = Some(body);
@@ -419,7 +422,7 @@ async fn serve(State(api): State<Arc<ApiServer>>, request: Request) -> Response 
         Err(failure) => failure.into_response(),
     };
     if yaml {
-        return accept::into_yaml(response).await;
+        return accept::into_yaml(response, read).await;
     }
     response
 }

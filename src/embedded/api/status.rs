@@ -7,8 +7,11 @@ use std::borrow::Cow;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use kube::core::Status;
+use kube::core::response::{StatusCause, StatusDetails};
 use serde_json::{Map, Value, json};
 
+use super::go_text::quote;
 use super::registry::Kind;
 
 /// One reason inside an `Invalid` answer.
@@ -19,14 +22,19 @@ pub struct Cause {
     pub message: String,
 }
 
+/// A value in a message: a text as Go's `%q` prints it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => quote(text),
+        other => other.to_string(),
+    }
+}
+
 impl Cause {
     /// `Invalid value: …: why`; `value` stands as Go's `%q` or `%v` would print it.
     #[must_use]
     pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
-        let shown = match value {
-            Value::Null => "null".to_owned(),
-            other => other.to_string(),
-        };
+        let shown = shown(value);
         Cause {
             reason: "FieldValueInvalid",
             field: field.into(),
@@ -55,7 +63,7 @@ impl Cause {
         Cause {
             reason: "FieldValueDuplicate",
             field: field.into(),
-            message: format!("Duplicate value: {value}"),
+            message: format!("Duplicate value: {}", shown(value)),
         }
     }
 
@@ -65,7 +73,7 @@ impl Cause {
         Cause {
             reason: "FieldValueNotFound",
             field: field.into(),
-            message: format!("Not found: {value}"),
+            message: format!("Not found: {}", shown(value)),
         }
     }
 
@@ -97,9 +105,10 @@ impl Cause {
     /// `Unsupported value: "x": supported values: "a", "b"`.
     #[must_use]
     pub fn unsupported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
-        let list: Vec<String> = supported.iter().map(|one| format!("{one:?}")).collect();
+        let list: Vec<String> = supported.iter().map(|one| quote(one)).collect();
         let message = format!(
-            "Unsupported value: {value:?}: supported values: {}",
+            "Unsupported value: {}: supported values: {}",
+            quote(value),
             list.join(", ")
         );
         Cause {
@@ -108,6 +117,43 @@ impl Cause {
             message,
         }
     }
+}
+
+/// Several texts as Go's aggregate error prints them.
+#[must_use]
+pub fn aggregate(texts: &[String]) -> String {
+    match texts {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
+/// 422 for parts of the API that answer with the client's own type.
+#[must_use]
+pub fn unprocessable(group: &str, kind: &str, name: &str, causes: Vec<StatusCause>) -> Box<Status> {
+    let texts: Vec<String> = causes
+        .iter()
+        .map(|cause| format!("{}: {}", cause.field, cause.message))
+        .collect();
+    let message = format!(
+        "{} {} is invalid: {}",
+        qualified(group, kind),
+        quote(name),
+        aggregate(&texts)
+    );
+    let details = StatusDetails {
+        name: name.to_owned(),
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        uid: String::new(),
+        causes,
+        retry_after_seconds: 0,
+    };
+    Box::new(
+        Status::failure(&message, "Invalid")
+            .with_code(422)
+            .with_details(details),
+    )
 }
 
 /// The fields of a `Status` with `status: Failure`.
@@ -179,14 +225,14 @@ impl Failure {
     /// 404 for an object.
     #[must_use]
     pub fn not_found(kind: &Kind, name: &str) -> Self {
-        let message = format!("{} {name:?} not found", kind.qualified());
+        let message = format!("{} {} not found", kind.qualified(), quote(name));
         Failure::about(kind, name, 404, "NotFound", message)
     }
 
     /// 409 for a name that is taken.
     #[must_use]
     pub fn already_exists(kind: &Kind, name: &str) -> Self {
-        let message = format!("{} {name:?} already exists", kind.qualified());
+        let message = format!("{} {} already exists", kind.qualified(), quote(name));
         Failure::about(kind, name, 409, "AlreadyExists", message)
     }
 
@@ -194,8 +240,9 @@ impl Failure {
     #[must_use]
     pub fn still_exists(kind: &Kind, name: &str) -> Self {
         let message = format!(
-            "object is being deleted: {} {name:?} already exists",
-            kind.qualified()
+            "object is being deleted: {} {} already exists",
+            kind.qualified(),
+            quote(name)
         );
         Failure::about(kind, name, 409, "AlreadyExists", message)
     }
@@ -204,10 +251,24 @@ impl Failure {
     #[must_use]
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!(
-            "Operation cannot be fulfilled on {} {name:?}: {why}",
-            kind.qualified()
+            "Operation cannot be fulfilled on {} {}: {why}",
+            kind.qualified(),
+            quote(name)
         );
         Failure::about(kind, name, 409, "Conflict", message)
+    }
+
+    /// 409 with its cause, of a subresource.
+    #[must_use]
+    pub fn conflict_in(kind: &Kind, sub: &str, name: &str, why: &str) -> Self {
+        let resource = format!("{}/{sub}", kind.plural);
+        let message = format!(
+            "Operation cannot be fulfilled on {} {}: {why}",
+            qualified(kind.group, &resource),
+            quote(name)
+        );
+        let details = Some(details(kind.group, &resource, name));
+        Failure::status(409, "Conflict", message, details)
     }
 
     /// 409 of optimistic concurrency.
@@ -220,7 +281,7 @@ impl Failure {
     /// 403 from admission (not from authorization): `pods "x" is forbidden: why`.
     #[must_use]
     pub fn refused(kind: &Kind, name: &str, why: &str) -> Self {
-        let message = format!("{} {name:?} is forbidden: {why}", kind.qualified());
+        let message = format!("{} {} is forbidden: {why}", kind.qualified(), quote(name));
         Failure::about(kind, name, 403, "Forbidden", message)
     }
 
@@ -263,8 +324,8 @@ impl Failure {
     #[must_use]
     pub fn verb_not_supported(kind: &Kind, verb: &str) -> Self {
         let message = format!(
-            "{verb} is not supported on resources of kind {:?}",
-            kind.qualified()
+            "{verb} is not supported on resources of kind {}",
+            quote(&kind.qualified())
         );
         Failure::about(kind, "", 405, "MethodNotAllowed", message)
     }
@@ -273,8 +334,9 @@ impl Failure {
     #[must_use]
     pub fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!(
-            "Operation cannot be fulfilled on {} {name:?}: {why}",
-            qualified(kind.group, kind.kind)
+            "Operation cannot be fulfilled on {} {}: {why}",
+            qualified(kind.group, kind.kind),
+            quote(name)
         );
         let details = Some(details(kind.group, kind.kind, name));
         Failure::status(409, "Conflict", message, details)
@@ -338,11 +400,12 @@ impl Failure {
                 texts.push(text);
             }
         }
-        let text = match texts.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let message = format!("{} {name:?} is invalid: {text}", qualified(group, kind));
+        let text = aggregate(&texts);
+        let message = format!(
+            "{} {} is invalid: {text}",
+            qualified(group, kind),
+            quote(name)
+        );
         let mut map = details(group, kind, name);
         let list = causes
             .into_iter()

@@ -12,6 +12,7 @@ mod workloads;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::go_text::quote;
 use super::registry::Kind;
 use super::represent::partial;
 use super::status::Failure;
@@ -45,7 +46,8 @@ impl Include {
             return Ok(());
         }
         Err(Failure::bad_request(format!(
-            "Unable to convert to Table as requested: includeObject: Invalid value: {text:?}: must be 'Metadata', 'Object', 'None', or empty"
+            "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
+            quote(text)
         )))
     }
 }

@@ -1,4 +1,4 @@
-//! Writes the addresses of ready pods behind each Service, as Endpoints and as one EndpointSlice.
+//! Writes the addresses of ready pods behind each Service, as Endpoints and as EndpointSlices.
 //!
 //! Services without a selector are left alone: their endpoints are somebody else's.
 
@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +21,7 @@ use super::runtime::objects::{controller_ref, is_finished, is_ready, reference_t
 use super::runtime::{
     Change, Informer, Next, ObjectKey, Reconcile, ReconcileError, Result, Tasks, WorkQueue,
 };
+use crate::kinds;
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MANAGED_BY: (&str, &str) = (
@@ -137,7 +137,7 @@ impl Reconcile for EndpointsController {
         let mut pods = self.pods.cache.by_index(&key.namespace);
         pods.retain(|pod| covers(&wanted, pod) && address(pod).is_some() && !is_finished(pod));
         self.write_endpoints(&service, &pods).await?;
-        self.write_slice(&service, &pods).await?;
+        self.write_slices(&service, &pods).await?;
         Ok(Next::Done)
     }
 }
@@ -162,9 +162,11 @@ impl EndpointsController {
         let failed =
             |action: &str| ReconcileError::api(format!("{action} endpoints {namespace}/{name}"));
         match api.get_opt(&name).await.map_err(failed("read"))? {
-            Some(present) if present.subsets.clone().filter(|list| !list.is_empty()) == subsets => {
-            }
-            Some(present) => {
+            Some(present)
+                if present.subsets.clone().filter(|list| !list.is_empty()) == subsets
+                    && present.metadata.labels == service.metadata.labels => {}
+            Some(mut present) => {
+                present.metadata.labels = service.metadata.labels.clone();
                 let next = Endpoints { subsets, ..present };
                 api.replace(&name, &PostParams::default(), &next)
                     .await
@@ -191,31 +193,47 @@ impl EndpointsController {
         Ok(())
     }
 
-    async fn write_slice(&self, service: &Service, pods: &[Arc<Pod>]) -> Result<()> {
+    async fn write_slices(&self, service: &Service, pods: &[Arc<Pod>]) -> Result<()> {
         let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
-        let api: Api<EndpointSlice> = Api::namespaced(self.slice_client.clone(), &namespace);
-        let wanted = slice(service, pods);
+        let mut present = self.slices.cache.by_index(&format!("{namespace}/{name}"));
+        let mut missing = Vec::new();
+        for wanted in slices(service, pods) {
+            match present.iter().position(|one| same_slice(one, &wanted)) {
+                Some(at) => drop(present.swap_remove(at)),
+                None => missing.push(wanted),
+            }
+        }
+        for wanted in missing {
+            self.write_slice(&namespace, &name, present.pop(), wanted)
+                .await?;
+        }
+        for surplus in present {
+            self.delete_slice(&surplus).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a slice, over one that is no longer wanted if there is one.
+    async fn write_slice(
+        &self,
+        namespace: &str,
+        service: &str,
+        over: Option<Arc<EndpointSlice>>,
+        wanted: EndpointSlice,
+    ) -> Result<()> {
+        let api: Api<EndpointSlice> = Api::namespaced(self.slice_client.clone(), namespace);
         let failed = |action: &str| {
             ReconcileError::api(format!(
-                "{action} endpoint slice of service {namespace}/{name}"
+                "{action} endpoint slice of service {namespace}/{service}"
             ))
         };
-        let written = match self
-            .slices
-            .cache
-            .by_index(&format!("{namespace}/{name}"))
-            .first()
-        {
-            Some(present)
-                if present.endpoints == wanted.endpoints && present.ports == wanted.ports =>
-            {
-                return Ok(());
-            }
+        let written = match over {
             Some(present) => {
-                let next = EndpointSlice {
-                    metadata: present.metadata.clone(),
-                    ..wanted
+                let metadata = ObjectMeta {
+                    labels: wanted.metadata.labels.clone(),
+                    ..present.metadata.clone()
                 };
+                let next = EndpointSlice { metadata, ..wanted };
                 api.replace(&present.name_any(), &PostParams::default(), &next)
                     .await
                     .map_err(failed("update"))?
@@ -228,6 +246,28 @@ impl EndpointsController {
         self.slices.cache.upsert(written);
         Ok(())
     }
+
+    async fn delete_slice(&self, slice: &EndpointSlice) -> Result<()> {
+        let (namespace, name) = (slice.namespace().unwrap_or_default(), slice.name_any());
+        let api: Api<EndpointSlice> = Api::namespaced(self.slice_client.clone(), &namespace);
+        match api.delete(&name, &DeleteParams::default()).await {
+            Err(error) if !is_not_found(&error) => Err(ReconcileError::api(format!(
+                "delete endpoint slice {namespace}/{name}"
+            ))(error)),
+            _ => {
+                self.slices.cache.remove(slice);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn same_slice(present: &EndpointSlice, wanted: &EndpointSlice) -> bool {
+    let list = |slice: &EndpointSlice| slice.endpoints.clone().unwrap_or_default();
+    let ports = |slice: &EndpointSlice| slice.ports.clone().unwrap_or_default();
+    list(present) == list(wanted)
+        && ports(present) == ports(wanted)
+        && present.metadata.labels == wanted.metadata.labels
 }
 
 fn address(pod: &Pod) -> Option<String> {
@@ -236,27 +276,6 @@ fn address(pod: &Pod) -> Option<String> {
         .pod_ip
         .clone()
         .filter(|ip| !ip.is_empty())
-}
-
-/// The number that a Service port stands for on one pod; `None` if the pod has no port of that name.
-fn target_port(port: &ServicePort, pod: &Pod) -> Option<i32> {
-    let name = match &port.target_port {
-        None => return Some(port.port),
-        Some(IntOrString::Int(number)) => return Some(*number),
-        Some(IntOrString::String(name)) => name,
-    };
-    let containers = pod
-        .spec
-        .as_ref()
-        .map(|spec| spec.containers.as_slice())
-        .unwrap_or_default();
-    let ports = containers
-        .iter()
-        .flat_map(|container| container.ports.iter().flatten());
-    ports
-        .into_iter()
-        .find(|one| one.name.as_ref() == Some(name))
-        .map(|one| one.container_port)
 }
 
 fn counts_as_ready(service: &Service, pod: &Pod) -> bool {
@@ -277,33 +296,46 @@ fn service_ports(service: &Service) -> &[ServicePort] {
 }
 
 fn subsets(service: &Service, pods: &[Arc<Pod>]) -> Option<Vec<EndpointSubset>> {
-    let first = pods.first()?;
-    let ports: Vec<SubsetPort> = service_ports(service)
-        .iter()
-        .filter_map(|port| {
-            let number = target_port(port, first)?;
-            Some(SubsetPort {
-                name: port.name.clone(),
-                port: number,
-                protocol: protocol(port),
-                ..SubsetPort::default()
-            })
+    let mut subsets: Vec<EndpointSubset> = Vec::new();
+    for pod in pods {
+        let ports = subset_ports(service, pod);
+        // Who has none of the ports is behind no Service that has some.
+        if ports.is_empty() && !service_ports(service).is_empty() {
+            continue;
+        }
+        let Some(address) = subset_address(pod) else {
+            continue;
+        };
+        let ports = (!ports.is_empty()).then_some(ports);
+        let known = subsets.iter().position(|subset| subset.ports == ports);
+        let at = known.unwrap_or_else(|| {
+            subsets.push(EndpointSubset {
+                ports,
+                ..EndpointSubset::default()
+            });
+            subsets.len() - 1
+        });
+        let list = if counts_as_ready(service, pod) {
+            &mut subsets[at].addresses
+        } else {
+            &mut subsets[at].not_ready_addresses
+        };
+        list.get_or_insert_default().push(address);
+    }
+    (!subsets.is_empty()).then_some(subsets)
+}
+
+/// What the ports of a Service are on one pod; pods may call different numbers by one name.
+fn subset_ports(service: &Service, pod: &Pod) -> Vec<SubsetPort> {
+    let ports = service_ports(service).iter().filter_map(|port| {
+        Some(SubsetPort {
+            name: port.name.clone(),
+            port: i32::from(kinds::pod_port(port, pod)?),
+            protocol: protocol(port),
+            ..SubsetPort::default()
         })
-        .collect();
-    let (ready, waiting): (Vec<_>, Vec<_>) =
-        pods.iter().partition(|pod| counts_as_ready(service, pod));
-    let addresses = |pods: Vec<&Arc<Pod>>| {
-        let list: Vec<_> = pods
-            .into_iter()
-            .filter_map(|pod| subset_address(pod))
-            .collect();
-        (!list.is_empty()).then_some(list)
-    };
-    Some(vec![EndpointSubset {
-        addresses: addresses(ready),
-        not_ready_addresses: addresses(waiting),
-        ports: (!ports.is_empty()).then_some(ports),
-    }])
+    });
+    ports.collect()
 }
 
 fn protocol(port: &ServicePort) -> Option<String> {
@@ -328,26 +360,47 @@ fn target(pod: &Pod) -> k8s_openapi::api::core::v1::ObjectReference {
     }
 }
 
-fn slice(service: &Service, pods: &[Arc<Pod>]) -> EndpointSlice {
-    let name = service.name_any();
-    let mut labels = service.metadata.labels.clone().unwrap_or_default();
-    labels.insert(SERVICE_NAME.into(), name.clone());
-    labels.insert(MANAGED_BY.0.into(), MANAGED_BY.1.into());
-    let endpoints = pods
-        .iter()
-        .filter_map(|pod| slice_endpoint(service, pod))
-        .collect();
-    let first = pods.first();
+/// One slice for each set of ports that the pods have; an empty one if there are no pods.
+fn slices(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice> {
+    let mut slices: Vec<EndpointSlice> = Vec::new();
+    for pod in pods {
+        let Some(endpoint) = slice_endpoint(service, pod) else {
+            continue;
+        };
+        let ports = slice_ports(service, pod);
+        let known = slices
+            .iter()
+            .position(|slice| slice.ports.as_ref() == Some(&ports));
+        let at = known.unwrap_or_else(|| {
+            slices.push(slice(service, ports));
+            slices.len() - 1
+        });
+        let endpoints = &mut slices[at].endpoints;
+        endpoints.get_or_insert_default().push(endpoint);
+    }
+    if slices.is_empty() {
+        slices.push(slice(service, Vec::new()));
+    }
+    slices
+}
+
+fn slice_ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
     let ports = service_ports(service).iter().filter_map(|port| {
-        let number = first.map_or(Some(port.port), |pod| target_port(port, pod))?;
-        let name = port.name.clone().unwrap_or_default();
         Some(EndpointPort {
-            name: Some(name),
-            port: Some(number),
+            name: Some(port.name.clone().unwrap_or_default()),
+            port: Some(i32::from(kinds::pod_port(port, pod)?)),
             protocol: protocol(port),
             ..EndpointPort::default()
         })
     });
+    ports.collect()
+}
+
+fn slice(service: &Service, ports: Vec<EndpointPort>) -> EndpointSlice {
+    let name = service.name_any();
+    let mut labels = service.metadata.labels.clone().unwrap_or_default();
+    labels.insert(SERVICE_NAME.into(), name.clone());
+    labels.insert(MANAGED_BY.0.into(), MANAGED_BY.1.into());
     EndpointSlice {
         metadata: ObjectMeta {
             generate_name: Some(format!("{name}-")),
@@ -357,8 +410,8 @@ fn slice(service: &Service, pods: &[Arc<Pod>]) -> EndpointSlice {
             ..ObjectMeta::default()
         },
         address_type: "IPv4".into(),
-        endpoints: Some(endpoints),
-        ports: Some(ports.collect()),
+        endpoints: Some(Vec::new()),
+        ports: Some(ports),
     }
 }
 
@@ -415,8 +468,9 @@ mod tests {
         assert_eq!(ips(subset.addresses), ["10.0.0.1"]);
         assert_eq!(ips(subset.not_ready_addresses), ["10.0.0.2"]);
         assert_eq!(subset.ports.expect("ports")[0].port, 12000);
-        let slice = slice(&service, &pods);
-        let ready: Vec<_> = slice
+        let mut slices = slices(&service, &pods);
+        let ready: Vec<_> = slices
+            .remove(0)
             .endpoints
             .into_iter()
             .flatten()
@@ -427,6 +481,80 @@ mod tests {
 
     #[test]
     fn a_service_without_pods_has_no_subset() {
-        assert_eq!(subsets(&service(r#"{"port": 80}"#), &[]), None);
+        let service = service(r#"{"port": 80}"#);
+        assert_eq!(subsets(&service, &[]), None);
+        let slices = slices(&service, &[]);
+        assert_eq!(slices.len(), 1);
+        assert_eq!(
+            (&slices[0].endpoints, &slices[0].ports),
+            (&Some(vec![]), &Some(vec![]))
+        );
+    }
+
+    /// Two pods of one Service may call different numbers by one name, as while one replaces the other.
+    #[test]
+    fn each_pod_is_told_with_its_own_ports() {
+        let service = service(r#"{"port": 80, "targetPort": "http"}"#);
+        let with = |ip: &str, ports: serde_json::Value| {
+            let mut pod = Pod::clone(&pod(ip, "True"));
+            let containers = &mut pod.spec.as_mut().expect("spec").containers;
+            containers[0].ports = serde_json::from_value(ports).expect("ports");
+            Arc::new(pod)
+        };
+        let named = |number: u16, protocol: &str| serde_json::json!([{"name": "http", "containerPort": number, "protocol": protocol}]);
+        let pods = [
+            with("10.0.0.1", named(1, "TCP")),
+            with("10.0.0.2", named(2, "TCP")),
+            with("10.0.0.3", named(1, "TCP")),
+            with("10.0.0.4", named(1, "UDP")),
+            with("10.0.0.5", serde_json::json!([])),
+        ];
+        let told: Vec<_> = subsets(&service, &pods)
+            .expect("subsets")
+            .into_iter()
+            .map(|subset| {
+                let ips: Vec<_> = subset
+                    .addresses
+                    .into_iter()
+                    .flatten()
+                    .map(|one| one.ip)
+                    .collect();
+                (ips, subset.ports.expect("ports")[0].port)
+            })
+            .collect();
+        let ips = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            told,
+            [(ips(&["10.0.0.1", "10.0.0.3"]), 1), (ips(&["10.0.0.2"]), 2)]
+        );
+        let told: Vec<_> = slices(&service, &pods)
+            .into_iter()
+            .map(|slice| {
+                let ips: Vec<_> = slice
+                    .endpoints
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|one| one.addresses)
+                    .collect();
+                (
+                    ips,
+                    slice
+                        .ports
+                        .into_iter()
+                        .flatten()
+                        .map(|one| one.port)
+                        .next()
+                        .flatten(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (ips(&["10.0.0.1", "10.0.0.3"]), Some(1)),
+                (ips(&["10.0.0.2"]), Some(2)),
+                (ips(&["10.0.0.4", "10.0.0.5"]), None),
+            ]
+        );
     }
 }

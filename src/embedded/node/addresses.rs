@@ -8,12 +8,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service, ServicePort};
 use serde::Serialize;
 use tokio::sync::watch;
 
 use super::files::write_private_file;
+use crate::kinds;
 
 /// Addresses of pods are of 10.244.0.0/16.
 const POD_NETWORK: [u8; 2] = [10, 244];
@@ -74,8 +74,8 @@ struct PodEntry {
     name: String,
     address: String,
     labels: BTreeMap<String, String>,
-    /// Container ports that have a name.
-    names: BTreeMap<String, u16>,
+    /// Of the pod what says which ports have which names.
+    shape: Pod,
     ready: bool,
     sockets: BTreeMap<u16, Socket>,
 }
@@ -98,7 +98,7 @@ struct ServiceEntry {
 struct PortEntry {
     name: Option<String>,
     port: u16,
-    target: IntOrString,
+    entry: ServicePort,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -250,14 +250,6 @@ impl AddressBook {
     }
 
     pub(super) fn set_pod(&self, uid: &str, pod: &Pod, address: &str) {
-        let mut names = BTreeMap::new();
-        for container in pod.spec.iter().flat_map(|spec| &spec.containers) {
-            for port in container.ports.iter().flatten() {
-                if let (Some(name), Ok(number)) = (&port.name, u16::try_from(port.container_port)) {
-                    names.insert(name.clone(), number);
-                }
-            }
-        }
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         let mut state = self.lock();
         match state.pods.get_mut(uid) {
@@ -269,7 +261,7 @@ impl AddressBook {
                     name: pod.metadata.name.clone().unwrap_or_default(),
                     address: address.to_owned(),
                     labels,
-                    names,
+                    shape: shape(pod),
                     ready: false,
                     sockets: BTreeMap::new(),
                 };
@@ -426,10 +418,7 @@ impl AddressBook {
                 && service.selector.iter().all(matches)
         };
         let sockets = state.pods.values().filter(selected).filter_map(|pod| {
-            let number = match &port.target {
-                IntOrString::Int(number) => u16::try_from(*number).ok()?,
-                IntOrString::String(name) => *pod.names.get(name)?,
-            };
+            let number = kinds::pod_port(&port.entry, &pod.shape)?;
             pod.sockets.get(&number).map(|socket| socket.address)
         });
         let mut sockets: Vec<SocketAddr> = sockets.collect();
@@ -498,15 +487,32 @@ impl PortEntry {
         if port.protocol.as_deref().unwrap_or("TCP") != "TCP" {
             return None;
         }
-        let target = port
-            .target_port
-            .clone()
-            .unwrap_or(IntOrString::Int(port.port));
         Some(PortEntry {
             name: port.name.clone(),
             port: u16::try_from(port.port).ok()?,
-            target,
+            entry: port.clone(),
         })
+    }
+}
+
+/// A pod with nothing but the ports of its containers.
+fn shape(pod: &Pod) -> Pod {
+    let bare = |container: &Container| Container {
+        ports: container.ports.clone(),
+        restart_policy: container.restart_policy.clone(),
+        ..Container::default()
+    };
+    let spec = pod.spec.as_ref().map(|spec| PodSpec {
+        containers: spec.containers.iter().map(bare).collect(),
+        init_containers: spec
+            .init_containers
+            .as_ref()
+            .map(|all| all.iter().map(bare).collect()),
+        ..PodSpec::default()
+    });
+    Pod {
+        spec,
+        ..Pod::default()
     }
 }
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::log::{Level, Logger};
 use crate::embedded::bus::{Access, BusTls, Login, Retention, StreamConfig};
-use crate::embedded::go_duration;
 use crate::embedded::node::process::ServiceContext;
+use crate::sensor::go_duration;
 
 /// Where the bus's client credentials are mounted.
 const AUTH_FILE: &str = "/etc/eventbus/auth/auth.yaml";

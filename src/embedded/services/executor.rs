@@ -28,16 +28,22 @@ const RETRY: Backoff = Backoff {
     jitter: 0.5,
 };
 
+/// The log, with its first line.
+fn started(context: &ServiceContext) -> Log<'_> {
+    let log = Log(context);
+    log.line(
+        "INFO",
+        "Starting Workflow Executor",
+        &[("version", "v4.1.2")],
+    );
+    log
+}
+
 /// Runs container `init`: everything that `main` needs is there already, so it only refuses what cannot be done.
 #[must_use]
 pub fn init(context: ServiceContext) -> BoxFuture<'static, i32> {
     Box::pin(async move {
-        let log = Log(&context);
-        log.line(
-            "INFO",
-            "Starting Workflow Executor",
-            &[("version", "v4.1.2")],
-        );
+        let log = started(&context);
         if let Some(reason) = unsupported(&context) {
             return fail(&context, &reason);
         }
@@ -50,12 +56,7 @@ pub fn init(context: ServiceContext) -> BoxFuture<'static, i32> {
 #[must_use]
 pub fn wait(context: ServiceContext) -> BoxFuture<'static, i32> {
     Box::pin(async move {
-        let log = Log(&context);
-        log.line(
-            "INFO",
-            "Starting Workflow Executor",
-            &[("version", "v4.1.2")],
-        );
+        let log = started(&context);
         if let Err(error) = main_exit(&context).await {
             return fail(&context, &error);
         }

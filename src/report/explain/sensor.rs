@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{WalkError, text_at};
 use crate::embedded::api::create_refusal;
-use crate::embedded::services::eventsource::bus_of;
+use crate::kinds;
 
 /// A Sensor that the controller takes.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl Sensor {
             } else {
                 namespace
             },
-            bus: bus_of(object),
+            bus: kinds::event_bus_of(object).to_owned(),
             names: dependencies.iter().map(|one| one.name.clone()).collect(),
             dependencies: last_of_each_name(dependencies),
             triggers: items("/spec/triggers"),

@@ -2,44 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use crate::kinds::EVENT_TYPES;
 use crate::lint;
 
 /// What an EventSource's spec knows beside its kinds of events.
 const SOURCE_SPEC: [&str; 4] = ["eventBusName", "replicas", "service", "template"];
-const SOURCE_KINDS: [&str; 32] = [
-    "amqp",
-    "azureEventsHub",
-    "azureQueueStorage",
-    "azureServiceBus",
-    "bitbucket",
-    "bitbucketserver",
-    "calendar",
-    "emitter",
-    "file",
-    "generic",
-    "gerrit",
-    "github",
-    "gitlab",
-    "hdfs",
-    "kafka",
-    "minio",
-    "mns",
-    "mqtt",
-    "nats",
-    "nsq",
-    "pubSub",
-    "pulsar",
-    "redis",
-    "redisStream",
-    "resource",
-    "sftp",
-    "slack",
-    "sns",
-    "sqs",
-    "storageGrid",
-    "stripe",
-    "webhook",
-];
 const SERVICE: [&str; 3] = ["clusterIP", "metadata", "ports"];
 const WEBHOOK: [&str; 10] = [
     "authSecret",
@@ -69,7 +36,7 @@ pub(super) fn decoded(object: &Value, variable: &str) -> Option<Value> {
 fn event_source_spec(spec: &Value) -> Value {
     only(
         spec,
-        &[&SOURCE_SPEC[..], &SOURCE_KINDS].concat(),
+        &[&SOURCE_SPEC[..], &EVENT_TYPES].concat(),
         |name, value| match name {
             // A Sensor has the same.
             "template" => {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::pods::{pod_name, ready, split_pods, terminating};
 use super::starting::{hindrance, no_pod, not_made, not_ready};
 use super::{Input, Judged, condition, condition_of, refuted, text};
+use crate::kinds;
 use crate::runner::sending::WEBHOOK_PORT;
 use crate::session::message::StepError;
 
@@ -113,24 +114,18 @@ fn leads_nowhere(source: &Value) -> Option<StepError> {
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned)
     };
-    let ports = source.pointer("/spec/service/ports");
-    let ports = ports.and_then(Value::as_array);
-    let leads = ports
-        .into_iter()
-        .flatten()
-        .find(|port| port.get("port").and_then(Value::as_u64) == Some(u64::from(WEBHOOK_PORT)));
-    let Some(leads) = leads else {
+    let Some(leads) = kinds::service_port(source, WEBHOOK_PORT) else {
         let text = format!("the EventSource asks for no Service on port {WEBHOOK_PORT}");
         return Some(refuted("no-service", text));
     };
-    let target = port_text(leads.get("targetPort").or_else(|| leads.get("port"))?);
+    // Where a name leads that the EventSource does not explain is not known.
+    let target = kinds::event_source_port(source, &leads)?.to_string();
     let events = source.pointer("/spec/webhook")?.as_object()?;
     let listens = events
         .values()
         .filter_map(|event| event.get("port"))
         .any(|port| port_text(port) == target);
-    let named = !target.bytes().all(|byte| byte.is_ascii_digit());
-    (!listens && !named && !events.is_empty()).then(|| {
+    (!listens && !events.is_empty()).then(|| {
         let text = format!(
             "the Service leads to port {target} of the pod, and the EventSource listens on none of that number"
         );

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, EVENT_BUS, LookError, Request};
+use crate::cluster::{Cluster, LookError, Request};
+use crate::embedded::services::eventsource::encoded_path;
 use crate::kinds::{self, TRACE_HEADER};
 use crate::runner::expected::{Subscription, subscriptions};
 use crate::runner::releases::{self, Release};
@@ -170,13 +171,13 @@ impl Pipeline {
     /// The EventBus that the EventSource publishes on.
     #[must_use]
     pub fn event_bus(&self) -> &str {
-        bus_of(&self.event_source)
+        kinds::event_bus_of(&self.event_source)
     }
 
     /// Why no event of the EventSource reaches the Sensor, where both name another EventBus.
     #[must_use]
     pub fn split_bus(&self) -> Option<String> {
-        let (source, sensor) = (self.event_bus(), bus_of(&self.sensor));
+        let (source, sensor) = (self.event_bus(), kinds::event_bus_of(&self.sensor));
         (source != sensor).then(|| {
             format!(
                 "the EventSource publishes on EventBus {source}, and the Sensor listens to EventBus {sensor}: unless both lead to one server, no event of the one reaches the other"
@@ -223,7 +224,7 @@ impl Pipeline {
         let method = text(spec, "/method");
         Ok(Webhook {
             method: if method.is_empty() { "POST" } else { method }.to_owned(),
-            path: if path.is_empty() { "/" } else { path }.to_owned(),
+            path: encoded_path(if path.is_empty() { "/" } else { path }),
             service: format!("{}-eventsource-svc", self.source_name()),
             port: service_port,
             tls: certificate(spec),
@@ -239,13 +240,15 @@ impl Pipeline {
             .ok_or(
                 "the EventSource has no `service` (--webhook ADDRESS:PORT names another way in)",
             )?;
-        let leads = |entry: &&Value| {
-            number(&entry["targetPort"]).or_else(|| number(&entry["port"])) == Some(port)
+        let leads = |number: &u16| {
+            let entry = kinds::service_port(&self.event_source, *number);
+            entry.and_then(|entry| kinds::event_source_port(&self.event_source, &entry))
+                == Some(port)
         };
         ports
             .iter()
+            .filter_map(|entry| number(&entry["port"]))
             .find(leads)
-            .and_then(|entry| number(&entry["port"]))
             .ok_or_else(|| format!("its Service has no port for {port}"))
     }
 }
@@ -290,13 +293,6 @@ fn release(pod: &Value) -> Option<&'static Release> {
     let image = text(main, "/image").split('@').next()?;
     let (_, tag) = image.rsplit('/').next()?.split_once(':')?;
     releases::of_version(tag)
-}
-
-fn bus_of(object: &Value) -> &str {
-    match text(object, "/spec/eventBusName") {
-        "" => EVENT_BUS,
-        name => name,
-    }
 }
 
 /// A port, which webhooks write as a text.

@@ -18,8 +18,8 @@ pub struct Pipeline {
 pub(super) enum Way<'p> {
     /// By an event that takes it in so, to these dependencies of a Sensor.
     Judged(&'p Sensor, Vec<&'p Dependency>, Box<Intake>),
-    /// To a server that has nothing at its path.
-    NoSuchPath,
+    /// To a server that has no event at its path, and answers so.
+    Unrouted(u16, &'static str),
     /// To nobody, and why.
     Nobody(String),
 }
@@ -77,7 +77,7 @@ impl Pipeline {
             Heard::Guarded => {
                 return Err("the EventSource asks for a token, which is not read here".to_owned());
             }
-            Heard::NoSuchPath => return Ok(Way::NoSuchPath),
+            Heard::Unrouted(status, text) => return Ok(Way::Unrouted(status, text)),
             Heard::Nobody => {
                 let why = format!("nothing listens behind port {WEBHOOK_PORT} of its Service");
                 return Ok(Way::Nobody(why));

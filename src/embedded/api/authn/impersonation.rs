@@ -7,6 +7,7 @@ use kube::core::Status;
 
 use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, service_account_groups};
 use crate::embedded::api::attributes::{Attributes, ResourceAttributes, User};
+use crate::embedded::api::go_text::quote;
 use crate::embedded::api::rbac::{Policy, forbidden};
 
 const USER: &str = "impersonate-user";
@@ -53,7 +54,7 @@ pub fn impersonate(user: User, headers: &HeaderMap, policy: &Policy) -> Result<U
 /// Upstream prints the user as Go prints a struct.
 fn without_user(wanted: Wanted) -> Box<Status> {
     let list = |all: &[String]| {
-        let quoted: Vec<String> = all.iter().map(|one| format!("{one:?}")).collect();
+        let quoted: Vec<String> = all.iter().map(|one| quote(one)).collect();
         format!("[]string{{{}}}", quoted.join(", "))
     };
     let groups = if wanted.groups.is_empty() {
@@ -65,7 +66,7 @@ fn without_user(wanted: Wanted) -> Box<Status> {
     let extra: Vec<String> = user
         .extra
         .iter()
-        .map(|(key, values)| format!("{key:?}:{}", list(values)))
+        .map(|(key, values)| format!("{}:{}", quote(key), list(values)))
         .collect();
     let extra = if extra.is_empty() {
         "map[string][]string(nil)".to_owned()
@@ -73,8 +74,8 @@ fn without_user(wanted: Wanted) -> Box<Status> {
         format!("map[string][]string{{{}}}", extra.join(", "))
     };
     let message = format!(
-        "requested &user.DefaultInfo{{Name:\"\", UID:{:?}, Groups:{groups}, Extra:{extra}}} without impersonating a user name",
-        user.uid
+        "requested &user.DefaultInfo{{Name:\"\", UID:{}, Groups:{groups}, Extra:{extra}}} without impersonating a user name",
+        quote(&user.uid)
     );
     Box::new(Status::failure(&message, "BadRequest").with_code(400))
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::{Misfit, Place, Step, Takes, names};
 use crate::embedded::api::go_json;
 use crate::embedded::api::validation;
+use crate::sensor::go_duration::quote;
 
 const NO_QUANTITY: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
@@ -241,8 +242,8 @@ fn no_time(text: &str, fraction: &str) -> Misfit {
     const PIECES: [&str; 11] = [
         "2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05",
     ];
-    let layout = format!("2006-01-02T15:04:05{fraction}Z07:00");
-    let mut rest = text;
+    let layout = quote(&format!("2006-01-02T15:04:05{fraction}Z07:00"));
+    let (mut rest, shown) = (text, quote(text));
     for piece in PIECES.into_iter().chain([fraction]) {
         let digit = |(is, wanted): (u8, u8)| match wanted {
             b'0'..=b'9' => is.is_ascii_digit(),
@@ -250,8 +251,8 @@ fn no_time(text: &str, fraction: &str) -> Misfit {
         };
         let beginning = rest.as_bytes().iter().copied().zip(piece.bytes());
         if rest.len() < piece.len() || !beginning.clone().all(digit) {
-            let why = format!("cannot parse {rest:?} as {piece:?}");
-            return Misfit::told(format!("parsing time {text:?} as {layout:?}: {why}"));
+            let why = format!("cannot parse {} as {}", quote(rest), quote(piece));
+            return Misfit::told(format!("parsing time {shown} as {layout}: {why}"));
         }
         rest = rest.get(piece.len()..).unwrap_or("");
     }
@@ -259,10 +260,10 @@ fn no_time(text: &str, fraction: &str) -> Misfit {
     let month = number(5..7).is_some_and(|month: u8| (1..=12).contains(&month));
     if rest.is_empty() {
         let why = "cannot parse \"\" as \"Z07:00\"";
-        return Misfit::told(format!("parsing time {text:?} as {layout:?}: {why}"));
+        return Misfit::told(format!("parsing time {shown} as {layout}: {why}"));
     }
     let part = if month { "day" } else { "month" };
-    Misfit::told(format!("parsing time {text:?}: {part} out of range"))
+    Misfit::told(format!("parsing time {shown}: {part} out of range"))
 }
 
 /// What a type calls itself.

@@ -20,6 +20,9 @@ use crate::embedded::api::validation;
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Longest base of a generated name.
 const MAX_BASE: usize = 58;
+/// What is told of an object that is meant for another namespace.
+pub(super) const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
 /// Tries before a generated name that is taken is an error.
 const TRIES: usize = 8;
 
@@ -145,9 +148,7 @@ pub(super) fn place(kind: &Kind, value: &mut Value, namespace: &str) -> Result<(
         return Ok(());
     }
     if !given.is_empty() && given != namespace {
-        return Err(Failure::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
+        return Err(Failure::bad_request(OTHER_NAMESPACE));
     }
     object::set_meta(value, "namespace", namespace);
     Ok(())

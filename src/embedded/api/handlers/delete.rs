@@ -78,8 +78,11 @@ fn delete_one(
     if !kind.childless() {
         propagate(&mut new, options.propagation.as_deref());
     }
-    let grace = grace(kind, &old, options.grace);
-    mark(&mut new, grace);
+    if object::is_deleting(&old) {
+        shorten(&mut new, options.grace);
+    } else {
+        mark(&mut new, grace(kind, &old, options.grace));
+    }
     if finish::is_due(kind, &new) {
         let last = if kind.plural == "pods" {
             new.clone()
@@ -156,24 +159,32 @@ fn grace(kind: &Kind, object: &Value, asked: Option<i64>) -> i64 {
         .pointer("/spec/terminationGracePeriodSeconds")
         .and_then(Value::as_i64)
         .unwrap_or(30);
-    let grace = match asked.unwrap_or(own) {
-        negative if negative < 0 => 1,
-        grace => grace,
-    };
-    // A second delete may only shorten what the first one granted.
+    at_least_one(asked.unwrap_or(own))
+}
+
+/// A grace below zero is a second.
+fn at_least_one(grace: i64) -> i64 {
+    if grace < 0 { 1 } else { grace }
+}
+
+/// A further delete may only shorten what the first one granted, as from its time; one that asks for nothing leaves it.
+fn shorten(object: &mut Value, asked: Option<i64>) {
     let granted = object
         .pointer("/metadata/deletionGracePeriodSeconds")
-        .and_then(Value::as_i64);
-    granted.map_or(grace, |granted| grace.min(granted))
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
+    let Some(grace) = asked.map(at_least_one).filter(|grace| *grace < granted) else {
+        return;
+    };
+    let end: Option<jiff::Timestamp> = object::meta(object, "deletionTimestamp").parse().ok();
+    let less = jiff::SignedDuration::from_secs(granted - grace);
+    if let Some(end) = end.and_then(|end| end.checked_sub(less).ok()) {
+        object::set_meta(object, "deletionTimestamp", object::format_time(end));
+    }
+    object::set_meta(object, "deletionGracePeriodSeconds", grace);
 }
 
 fn mark(object: &mut Value, grace: i64) {
-    let granted = object
-        .pointer("/metadata/deletionGracePeriodSeconds")
-        .and_then(Value::as_i64);
-    if object::is_deleting(object) && granted == Some(grace) {
-        return;
-    }
     let now = jiff::Timestamp::now();
     let end = now
         .checked_add(jiff::SignedDuration::from_secs(grace))

@@ -10,7 +10,12 @@ use crate::embedded::api::store::Stored;
 
 /// An object has the name of its URL.
 pub(super) fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> {
-    let (name, url) = (object::name(value), call.attributes.name.as_str());
+    check_name(call, object::name(value))
+}
+
+/// As [`check_identity`], by the name alone.
+pub(super) fn check_name(call: &Call, name: &str) -> Result<(), Failure> {
+    let url = call.attributes.name.as_str();
     if name.is_empty() {
         return Err(Failure::bad_request(format!(
             "the name of the object ({url} based on URL) was undeterminable: name must be provided"
@@ -63,6 +68,33 @@ pub(super) fn check_uid(call: &Call, is: &str, was: &str) -> Result<(), Failure>
     if is.is_empty() || is == was {
         return Ok(());
     }
-    let why = format!("Precondition failed: UID in precondition: {is}, UID in object meta: {was}");
-    Err(Failure::conflict(call.kind, &call.attributes.name, &why))
+    Err(unmet(call, &other_uid(is, was)))
+}
+
+/// What is told of an object with another uid.
+pub(super) fn other_uid(is: &str, was: &str) -> String {
+    format!("Precondition failed: UID in precondition: {is}, UID in object meta: {was}")
+}
+
+/// 409 for a precondition that upstream's storage checks, which tells it with the object's key.
+pub(super) fn unmet(call: &Call, why: &str) -> Failure {
+    let kind = call.kind.stored_as();
+    let folder = match (kind.group, kind.plural) {
+        ("", "services") => "services/specs".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        (group, plural) if kind.custom || group == "apiextensions.k8s.io" => {
+            format!("{group}/{plural}")
+        }
+        (_, plural) => plural.to_owned(),
+    };
+    let name = call.attributes.name.as_str();
+    let place = match call.namespace() {
+        "" => name.to_owned(),
+        namespace => format!("{namespace}/{name}"),
+    };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{folder}/{place}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    );
+    Failure::conflict(call.kind, name, &why)
 }

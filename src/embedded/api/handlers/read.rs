@@ -8,6 +8,7 @@ use super::page::Page;
 use super::{Answer, Call};
 use crate::embedded::api::accept::Format;
 use crate::embedded::api::go_json;
+use crate::embedded::api::go_text::quote;
 use crate::embedded::api::registry::Storage;
 use crate::embedded::api::selectors::{FieldSelector, LabelSelector, Selector};
 use crate::embedded::api::status::{Cause, Failure, json_response};
@@ -79,7 +80,7 @@ fn version(text: &str, watch: bool) -> Result<Option<u64>, Failure> {
         return Ok(None);
     }
     let number = go_json::unsigned(text).map_err(|why| {
-        let why = format!("resourceVersion: Invalid value: {text:?}: {why}");
+        let why = format!("resourceVersion: Invalid value: {}: {why}", quote(text));
         if watch {
             Failure::status(500, "", why, None)
         } else {

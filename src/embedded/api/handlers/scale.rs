@@ -3,8 +3,8 @@
 use k8s_openapi::api::autoscaling::v1::Scale;
 use serde_json::{Value, json};
 
-use super::update::{self, Part, Stop, writer};
-use super::{Answer, Call, apply, body, preconditions, value_of};
+use super::update::{self, Part, Replaced, Stop, TRIES, writer};
+use super::{Answer, Call, apply, body, create, preconditions, value_of};
 use crate::embedded::api::go_struct::{self, Misfit};
 use crate::embedded::api::managed;
 use crate::embedded::api::object;
@@ -23,29 +23,32 @@ pub(super) fn handle(call: &Call) -> Answer {
     }
     let dry = call.dry_run()?;
     let change = Change::read(call)?;
-    loop {
+    for _ in 0..TRIES {
         let current = call.current()?;
         let old = value_of(&current)?;
         let new = changed(call, &old, &change)?;
-        match update::replace(call, &current, &old, new.clone(), Part::Main, dry) {
+        match update::replaced(call, &current, &old, new, Part::Main, dry) {
             Err(Stop::Retry) => {}
             Err(Stop::Fail(failure)) => return Err(failure),
-            Ok(_) if dry => return Ok(shown(call, &new)),
-            Ok(_) => return Ok(shown(call, &value_of(&*call.current()?)?)),
+            Ok(Replaced::Stored(stored)) => return Ok(shown(call, &value_of(&stored)?)),
+            Ok(Replaced::Unstored(value)) => return Ok(shown(call, &value)),
         }
     }
+    Err(Failure::modified(call.kind, &call.attributes.name))
 }
 
 /// What a request makes of a Scale.
 enum Change {
-    Put(Value),
+    Put(Box<Scale>),
     Patch(PatchType, Value),
 }
 
 impl Change {
     fn read(call: &Call) -> Result<Self, Failure> {
         if call.attributes.verb != "patch" {
-            return Ok(Change::Put(body::parse(&call.headers, &call.body)?));
+            let scale = put(&body::parse(&call.headers, &call.body)?)?;
+            check_place(call, &scale)?;
+            return Ok(Change::Put(Box::new(scale)));
         }
         let kind = PatchType::parse(&content_type(&call.headers), false)?;
         let patch = update::parse(call, kind)?;
@@ -63,18 +66,26 @@ impl Change {
 /// The workload with its new number of replicas.
 fn changed(call: &Call, old: &Value, change: &Change) -> Result<Value, Failure> {
     let (mut new, scale) = match change {
-        Change::Put(sent) => (old.clone(), put(sent)?),
+        Change::Put(scale) => {
+            preconditions::check_uid(call, &said(&scale.metadata.uid), object::uid(old))?;
+            (old.clone(), Scale::clone(scale))
+        }
         Change::Patch(PatchType::Apply, patch) => {
             let scale = declared(call, patch)?;
             (applied(call, old, &scale)?, scale)
         }
         Change::Patch(kind, patch) => (old.clone(), patched(call, old, *kind, patch)?),
     };
-    check(call, old, &scale)?;
     let count = match change {
         // Of what nobody applies any more, nothing is left.
         Change::Patch(PatchType::Apply, _) => replicas(&new),
-        _ => i64::from(scale.spec.and_then(|spec| spec.replicas).unwrap_or(0)),
+        _ => i64::from(
+            scale
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.replicas)
+                .unwrap_or(0),
+        ),
     };
     if count < 0 {
         let why = "must be greater than or equal to 0";
@@ -82,26 +93,42 @@ fn changed(call: &Call, old: &Value, change: &Change) -> Result<Value, Failure> 
         let name = &call.attributes.name;
         return Err(Failure::invalid_as("autoscaling", KIND, name, vec![cause]));
     }
+    check(call, old, &scale)?;
     if let Some(spec) = object::child(&mut new, "spec") {
         spec.insert("replicas".to_owned(), Value::from(count));
     }
     Ok(new)
 }
 
+fn said(text: &Option<String>) -> String {
+    text.clone().unwrap_or_default()
+}
+
+/// A Scale has the name of its URL, and no other namespace.
+fn check_place(call: &Call, scale: &Scale) -> Result<(), Failure> {
+    let namespace = said(&scale.metadata.namespace);
+    if !namespace.is_empty() && namespace != call.namespace() {
+        return Err(Failure::bad_request(create::OTHER_NAMESPACE));
+    }
+    preconditions::check_name(call, &said(&scale.metadata.name))
+}
+
 /// What a Scale says of the workload that it is meant for.
 fn check(call: &Call, old: &Value, scale: &Scale) -> Result<(), Failure> {
-    let said = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (name, url) = (said(&scale.metadata.name), &call.attributes.name);
-    if !name.is_empty() && name != *url {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        )));
+    let (is, was) = (said(&scale.metadata.uid), object::uid(old));
+    if !is.is_empty() && is != was {
+        let why = preconditions::other_uid(&is, was);
+        return Err(Failure::conflict_in(
+            call.kind,
+            "scale",
+            &call.attributes.name,
+            &why,
+        ));
     }
-    preconditions::check_uid(call, &said(&scale.metadata.uid), object::uid(old))?;
     let version = preconditions::named_version(&said(&scale.metadata.resource_version))?;
     let current = preconditions::named_version(object::meta(old, "resourceVersion"))?;
     if version.is_some() && version != current {
-        return Err(Failure::modified(call.kind, url));
+        return Err(Failure::modified(call.kind, &call.attributes.name));
     }
     Ok(())
 }
@@ -123,7 +150,9 @@ fn patched(call: &Call, old: &Value, kind: PatchType, patch: &Value) -> Result<S
         PatchType::Strategic => patch::strategic_merge(shown, patch)?,
         PatchType::Merge | PatchType::Apply => patch::merge(shown, patch)?,
     };
-    go_struct::decode(&new).map_err(|why| update::misfitting(kind, patch, &why))
+    let scale = go_struct::decode(&new).map_err(|why| update::misfitting(kind, patch, &why))?;
+    check_place(call, &scale)?;
+    Ok(scale)
 }
 
 /// A Scale that is applied names only what a Scale has.
@@ -135,7 +164,14 @@ fn declared(call: &Call, patch: &Value) -> Result<Scale, Failure> {
     };
     let named = format!("{VERSION}, Kind={KIND}");
     apply::check_typed(call.kind, &named, patch, typed)?;
-    read.map_err(|why| Failure::bad_request(why.text))
+    let mut scale = read.map_err(|why| Failure::bad_request(why.text))?;
+    // It is merged into one that has a name.
+    scale
+        .metadata
+        .name
+        .get_or_insert_with(|| call.attributes.name.clone());
+    check_place(call, &scale)?;
+    Ok(scale)
 }
 
 /// What is applied to the Scale is applied to the one field of the workload that it stands for.

@@ -3,14 +3,15 @@
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use serde_json::{Value, json};
 
-use super::update::{self, Stop};
-use super::{Answer, Call, body, read, scale, urls, value_of};
+use super::update::{self, Stop, TRIES};
+use super::{Answer, Call, body, preconditions, read, scale, urls, value_of};
 use crate::embedded::api::go_struct;
+use crate::embedded::api::go_text;
 use crate::embedded::api::logs;
 use crate::embedded::api::object;
 use crate::embedded::api::registry::Subresource;
 use crate::embedded::api::reviews;
-use crate::embedded::api::status::{Cause, Failure, json_response};
+use crate::embedded::api::status::{Cause, Failure, aggregate, json_response};
 use crate::embedded::api::store::Place;
 use crate::embedded::api::streams;
 
@@ -103,24 +104,42 @@ fn whole(call: &Call) -> Answer {
 /// Puts a pod on a node.
 fn binding(call: &Call) -> Answer {
     let binding = body::parse(&call.headers, &call.body)?;
-    let node = binding
-        .pointer("/target/name")
-        .and_then(Value::as_str)
-        .unwrap_or("")
-        .to_owned();
-    if node.is_empty() {
-        let cause = Cause::required("target.name", "");
-        return Err(Failure::invalid_as(
-            "",
-            "Binding",
-            &call.attributes.name,
-            vec![cause],
+    let text = |pointer: &str| {
+        binding
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or("")
+    };
+    if text("/metadata/name") != call.attributes.name {
+        return Err(Failure::bad_request(
+            "name in URL does not match name in Binding object",
         ));
     }
+    let node = text("/target/name");
+    if let Some(why) = unbindable(text("/target/kind"), node) {
+        return Err(Failure::status(500, "", why, None));
+    }
+    let (uid, version) = (text("/metadata/uid"), text("/metadata/resourceVersion"));
+    let refused = |why: &str| {
+        Err(Failure::conflict_in(
+            call.kind,
+            "binding",
+            &call.attributes.name,
+            why,
+        ))
+    };
     let dry = call.dry_run()?;
-    loop {
+    for _ in 0..TRIES {
         let current = call.current()?;
         let old = value_of(&current)?;
+        preconditions::check_uid(call, uid, object::uid(&old))?;
+        let is = object::meta(&old, "resourceVersion");
+        if !version.is_empty() && version != is {
+            let why = format!(
+                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {is}"
+            );
+            return Err(preconditions::unmet(call, &why));
+        }
         let bound = old
             .pointer("/spec/nodeName")
             .and_then(Value::as_str)
@@ -130,18 +149,19 @@ fn binding(call: &Call) -> Answer {
                 "pod {} is being deleted, cannot be assigned to a host",
                 call.attributes.name
             );
-            return Err(Failure::conflict(call.kind, &call.attributes.name, &why));
+            return refused(&why);
         }
         if !bound.is_empty() {
             let why = format!(
-                "pod {} is already assigned to node {bound:?}",
-                call.attributes.name
+                "pod {} is already assigned to node {}",
+                call.attributes.name,
+                go_text::quote(bound)
             );
-            return Err(Failure::conflict(call.kind, &call.attributes.name, &why));
+            return refused(&why);
         }
         let mut new = old.clone();
         if let Some(spec) = object::child(&mut new, "spec") {
-            spec.insert("nodeName".to_owned(), Value::from(node.as_str()));
+            spec.insert("nodeName".to_owned(), Value::from(node));
         }
         scheduled(&mut new);
         match update::store_as_is(call, &current, new, dry) {
@@ -153,6 +173,19 @@ fn binding(call: &Call) -> Answer {
             }
         }
     }
+    Err(Failure::modified(call.kind, &call.attributes.name))
+}
+
+/// Why a pod cannot be put there, as upstream tells it.
+fn unbindable(kind: &str, name: &str) -> Option<String> {
+    let kind = (!matches!(kind, "" | "Node"))
+        .then(|| Cause::unsupported("target.kind", kind, &["<empty>", "Node"]));
+    let name = name.is_empty().then(|| Cause::required("target.name", ""));
+    let causes = kind.into_iter().chain(name);
+    let told: Vec<String> = causes
+        .map(|cause| format!("{}: {}", cause.field, cause.message))
+        .collect();
+    (!told.is_empty()).then(|| aggregate(&told))
 }
 
 fn scheduled(pod: &mut Value) {

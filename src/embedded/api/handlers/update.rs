@@ -13,6 +13,7 @@ use crate::embedded::api::convert;
 use crate::embedded::api::defaults;
 use crate::embedded::api::go_json;
 use crate::embedded::api::go_struct::Misfit;
+use crate::embedded::api::go_text::quote;
 use crate::embedded::api::managed::{self, Writer};
 use crate::embedded::api::object;
 use crate::embedded::api::patch::{self, PatchType};
@@ -23,7 +24,7 @@ use crate::embedded::api::store::{Place, Stored, WriteError};
 use crate::embedded::api::validation;
 
 /// Each failed try means that another write succeeded; so many in a row do not happen by chance.
-const TRIES: usize = 1000;
+pub(super) const TRIES: usize = 1000;
 
 /// Which part of an object a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +102,15 @@ impl From<Failure> for Stop {
     }
 }
 
-/// Writes the new state of an object over `current`, under all rules of an update.
-pub(super) fn replace(
+/// What an object has become.
+pub(super) enum Replaced {
+    Stored(Arc<Stored>),
+    /// It is not stored: it was removed with its last finalizer, or this was a dry run.
+    Unstored(Value),
+}
+
+/// Writes the new state of an object over `current`, under all rules of an update, and answers it.
+fn replace(
     call: &Call,
     current: &Arc<Stored>,
     old: &Value,
@@ -110,6 +118,21 @@ pub(super) fn replace(
     part: Part,
     dry: bool,
 ) -> Result<axum::response::Response, Stop> {
+    Ok(match replaced(call, current, old, new, part, dry)? {
+        Replaced::Stored(stored) => call.answer(200, &stored),
+        Replaced::Unstored(value) => call.answer_value(200, value),
+    })
+}
+
+/// Writes the new state of an object over `current`, under all rules of an update.
+pub(super) fn replaced(
+    call: &Call,
+    current: &Arc<Stored>,
+    old: &Value,
+    new: Value,
+    part: Part,
+    dry: bool,
+) -> Result<Replaced, Stop> {
     let kind = call.kind;
     let name = call.attributes.name.as_str();
     let stored_kind = kind.stored_as();
@@ -136,13 +159,13 @@ pub(super) fn replace(
         if !dry {
             finish::remove(call, current, new.clone())?;
         }
-        return Ok(call.answer_value(200, new));
+        return Ok(Replaced::Unstored(new));
     }
     if new == *old {
-        return Ok(call.answer(200, current));
+        return Ok(Replaced::Stored(Arc::clone(current)));
     }
     if dry {
-        return Ok(call.answer_value(200, new));
+        return Ok(Replaced::Unstored(new));
     }
     let bucket = call.bucket();
     let place = Place {
@@ -151,7 +174,7 @@ pub(super) fn replace(
         name,
     };
     match call.api.store().put(place, Some(current.rv), new) {
-        Ok(stored) => Ok(call.answer(200, &stored)),
+        Ok(stored) => Ok(Replaced::Stored(stored)),
         Err(WriteError::Changed) => Err(Stop::Retry),
         Err(error) => Err(write_failure(kind, name, error).into()),
     }
@@ -421,7 +444,7 @@ fn check_custom_kind(kind: &Kind, new: &Value, found: &str, version: &str) -> Re
     if found.is_empty() {
         let shown = object::sorted(new.clone()).to_string();
         let why = body::without_kind(&shown);
-        return Err(bad_patch(&format!("{shown:?}: {why}")));
+        return Err(bad_patch(&format!("{}: {why}", quote(&shown))));
     }
     if version.is_empty() {
         let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
@@ -453,7 +476,9 @@ fn check_kind(kind: &Kind, new: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     Err(bad_patch(&format!(
-        "no kind {found:?} is registered for version {version:?}"
+        "no kind {} is registered for version {}",
+        quote(found),
+        quote(version)
     )))
 }
 

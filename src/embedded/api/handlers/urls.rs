@@ -1,6 +1,7 @@
 //! Which verbs a URL takes.
 
 use super::Call;
+use crate::embedded::api::go_text::quote;
 use crate::embedded::api::registry::Storage;
 use crate::embedded::api::status::Failure;
 
@@ -65,6 +66,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
         },
     };
     Err(Failure::bad_request(format!(
-        "Name parameter invalid: {name:?}: {why}"
+        "Name parameter invalid: {}: {why}",
+        quote(name)
     )))
 }

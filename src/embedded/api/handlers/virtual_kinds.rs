@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Call};
 use crate::embedded::api::authn::{ISSUER, Refusal};
-use crate::embedded::api::rbac::go_quote_list;
+use crate::embedded::api::go_text;
 use crate::embedded::api::reviews;
 use crate::embedded::api::status::{Failure, json_response};
 
@@ -63,8 +63,8 @@ fn refused(refusal: &Refusal, wanted: &[String]) -> String {
         Refusal::Invalid => "invalid bearer token".to_owned(),
         Refusal::Audience(meant) => format!(
             "[invalid bearer token, token audiences {} is invalid for the target audiences {}]",
-            go_quote_list(meant),
-            go_quote_list(wanted)
+            go_text::quote_list(meant),
+            go_text::quote_list(wanted)
         ),
     }
 }

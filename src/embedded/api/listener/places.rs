@@ -145,8 +145,11 @@ impl Place {
     }
 }
 
-/// A watch, or a log that is followed.
+/// A watch, or a log that is followed; no write is either, whatever it says.
 fn is_stream<T>(request: &Request<T>) -> bool {
+    if !request.method().is_safe() {
+        return false;
+    }
     let query = Query::parse(request.uri().query().unwrap_or(""));
     query.flag("watch") || query.flag("follow")
 }

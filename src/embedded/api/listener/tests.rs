@@ -42,7 +42,10 @@ async fn serve_with(limits: Limits) -> Served {
             "/endless",
             get(|| async { Body::from_stream(one_then_pending()) }),
         )
-        .route("/large", get(|| async { Body::from(vec![b'x'; LARGE]) }))
+        .route(
+            "/large",
+            axum::routing::any(|| async { Body::from(vec![b'x'; LARGE]) }),
+        )
         .route(
             "/panic",
             get(|| async { panic!("a handler's mistake") as &'static str }),
@@ -99,7 +102,11 @@ impl Served {
     }
 
     async fn raw_of(&self, path: &str) -> String {
-        let mut stream = self.asking(path).await;
+        self.raw_by("GET", path).await
+    }
+
+    async fn raw_by(&self, method: &str, path: &str) -> String {
+        let mut stream = self.asking_by(method, path).await;
         let mut answer = Vec::new();
         // An end without a farewell is an end.
         let _ = stream.read_to_end(&mut answer).await;
@@ -108,6 +115,14 @@ impl Served {
 
     /// A connection with one request, whose answer is not read yet.
     async fn asking(&self, path: &str) -> tokio_rustls::client::TlsStream<TcpStream> {
+        self.asking_by("GET", path).await
+    }
+
+    async fn asking_by(
+        &self,
+        method: &str,
+        path: &str,
+    ) -> tokio_rustls::client::TlsStream<TcpStream> {
         init_tls();
         let ca = CertificateDer::from_pem_slice(self.identity.ca_pem().as_bytes()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
@@ -119,7 +134,7 @@ impl Served {
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         let name = "127.0.0.1".try_into().unwrap();
         let mut stream = connector.connect(name, stream).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         stream.flush().await.unwrap();
         stream
@@ -327,6 +342,34 @@ async fn while_all_memory_for_answers_is_in_use_others_are_told_to_try_again() {
     assert!(rest.len() > LARGE);
     let again = served.raw_of("/large").await;
     assert!(again.starts_with("HTTP/1.1 200 ") && again.len() > LARGE);
+}
+
+/// A write that was made is never answered as if it were refused: what is only read gives way.
+#[tokio::test]
+async fn no_write_is_refused_for_want_of_memory() {
+    for method in ["PUT", "POST", "PATCH", "DELETE"] {
+        let served = serve_with(Limits {
+            answers: LARGE,
+            reading: Duration::MAX,
+            ..few(4)
+        })
+        .await;
+        let mut reader = served.asking("/large").await;
+        let mut begun = [0; 12];
+        reader.read_exact(&mut begun).await.unwrap();
+        let answer = served.raw_by(method, "/large").await;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.len() > LARGE);
+        let mut rest = Vec::new();
+        let _ = reader.read_to_end(&mut rest).await;
+        assert!(rest.len() < LARGE, "{} bytes", rest.len());
+        // Nor because it asks as if it were a watch, of which there are too many.
+        let mut watches = Vec::new();
+        for _ in 0..3 {
+            watches.push(served.endless("/endless?watch=true").await.unwrap());
+        }
+        let answer = served.raw_by(method, "/large?watch=true").await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{method}");
+    }
 }
 
 #[tokio::test]

@@ -2,10 +2,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kube::core::Status;
-use kube::core::response::{StatusCause, StatusDetails};
+use kube::core::response::StatusCause;
 
 use super::bad_request;
-use crate::embedded::api::rbac::go_quote;
+use crate::embedded::api::go_text;
+use crate::embedded::api::status::unprocessable;
 
 /// How a log is to be read.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -39,7 +40,7 @@ impl LogOptions {
         let given = Given::read(parameter)?;
         let problems = given.problems();
         if !problems.is_empty() {
-            return Err(unprocessable(pod, problems));
+            return Err(unprocessable("", "PodLogOptions", pod, problems));
         }
         let ago = |seconds| {
             Timestamp::now()
@@ -111,7 +112,7 @@ fn parse_int(text: String) -> Result<i64, Box<Status>> {
         };
         bad_request(format!(
             "strconv.ParseInt: parsing {}: {why}",
-            go_quote(&text)
+            go_text::quote(&text)
         ))
     })
 }
@@ -120,7 +121,7 @@ fn parse_time(text: String) -> Result<Timestamp, Box<Status>> {
     text.parse().map_err(|_| {
         bad_request(format!(
             "sinceTime: {} is not a time as RFC 3339 writes it",
-            go_quote(&text)
+            go_text::quote(&text)
         ))
     })
 }
@@ -140,29 +141,4 @@ fn both_times() -> StatusCause {
             .to_owned(),
         field: "sinceTime".to_owned(),
     }
-}
-
-fn unprocessable(pod: &str, causes: Vec<StatusCause>) -> Box<Status> {
-    let texts: Vec<String> = causes
-        .iter()
-        .map(|cause| format!("{}: {}", cause.field, cause.message))
-        .collect();
-    let texts = match texts.as_slice() {
-        [one] => one.clone(),
-        several => format!("[{}]", several.join(", ")),
-    };
-    let message = format!("PodLogOptions {} is invalid: {texts}", go_quote(pod));
-    let details = StatusDetails {
-        name: pod.to_owned(),
-        group: String::new(),
-        kind: "PodLogOptions".to_owned(),
-        uid: String::new(),
-        causes,
-        retry_after_seconds: 0,
-    };
-    Box::new(
-        Status::failure(&message, "Invalid")
-            .with_code(422)
-            .with_details(details),
-    )
 }

@@ -9,7 +9,7 @@ use super::schema::{Schema, Shape};
 use super::set::{key_element, shown};
 use crate::embedded::api::go_json::{self, plain};
 use crate::embedded::api::go_struct::{Misfit, Place, Step, Takes};
-use crate::embedded::api::rbac::go_quote;
+use crate::embedded::api::go_text;
 use crate::embedded::api::registry::Kind;
 
 /// Most faults that are told.
@@ -178,14 +178,14 @@ fn type_of(value: &Value) -> &'static str {
 fn source(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        Value::String(text) => go_quote(text),
+        Value::String(text) => go_text::quote(text),
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(source).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(map) => {
             let pairs: Vec<String> = go_json::sorted(map)
-                .map(|(key, value)| format!("{}:{}", go_quote(key), source(value)))
+                .map(|(key, value)| format!("{}:{}", go_text::quote(key), source(value)))
                 .collect();
             format!("map[string]interface {{}}{{{}}}", pairs.join(", "))
         }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Writer;
 use super::set::FieldSet;
+use crate::embedded::api::go_text::quote;
 use crate::embedded::api::object;
 use crate::embedded::api::status::Failure;
 
@@ -96,9 +97,9 @@ impl Entry {
             "scale" => "autoscaling/v1",
             _ => &self.api_version,
         };
-        let mut words = format!("{:?}", self.manager);
+        let mut words = quote(&self.manager);
         if !self.subresource.is_empty() {
-            words = format!("{words} with subresource {:?}", self.subresource);
+            words = format!("{words} with subresource {}", quote(&self.subresource));
         }
         if self.operation == Operation::Update {
             words = format!("{words} using {version}");

@@ -9,10 +9,9 @@ use serde_json::Value;
 
 use super::message::details;
 use super::rule::{self, Rule};
-use super::{
-    GROUP, Policy, RoleRefError, forbidden_because, go_quote, go_quote_list, is_master, text,
-};
+use super::{GROUP, Policy, RoleRefError, forbidden_because, is_master, text};
 use crate::embedded::api::attributes::{ResourceAttributes, User};
+use crate::embedded::api::go_text;
 
 /// Larger roles are refused rather than compared part by part.
 const MAX_PARTS: usize = 200_000;
@@ -185,8 +184,8 @@ fn held(policy: &Policy, user: &User, namespace: &str, wanted: &[Rule]) -> Resul
     let lines: Vec<String> = lines.into_iter().collect();
     let mut text = format!(
         "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        go_quote(&user.name),
-        go_quote_list(&user.groups),
+        go_text::quote(&user.name),
+        go_text::quote_list(&user.groups),
         lines.join("\n")
     );
     if !errors.is_empty() {
@@ -225,7 +224,7 @@ fn describe(rule: &Rule) -> String {
     let parts: Vec<String> = fields
         .iter()
         .filter(|(_, items)| !items.is_empty())
-        .map(|(name, items)| format!("{name}:{}", go_quote_list(items)))
+        .map(|(name, items)| format!("{name}:{}", go_text::quote_list(items)))
         .collect();
     format!("{{{}}}", parts.join(", "))
 }

@@ -6,6 +6,7 @@ use kube::core::response::StatusDetails;
 use super::Verdict;
 use super::rule::combined_resource;
 use crate::embedded::api::attributes::{Attributes, User};
+use crate::embedded::api::go_text;
 
 /// The message of the 403 for a denied request (`responsewriters.Forbidden` of apiserver).
 ///
@@ -75,23 +76,23 @@ fn is_forbidden(group: &str, resource: &str, name: &str) -> String {
     match (resource.is_empty(), name.is_empty()) {
         (true, _) => "forbidden".to_owned(),
         (_, true) => format!("{qualified} is forbidden"),
-        _ => format!("{qualified} {} is forbidden", go_quote(name)),
+        _ => format!("{qualified} {} is forbidden", go_text::quote(name)),
     }
 }
 
 fn denied(user: &User, attributes: &Attributes) -> String {
-    let who = go_quote(&user.name);
+    let who = go_text::quote(&user.name);
     match attributes {
         Attributes::NonResource { verb, path } => {
-            format!("User {who} cannot {verb} path {}", go_quote(path))
+            format!("User {who} cannot {verb} path {}", go_text::quote(path))
         }
         Attributes::Resource(wanted) => {
-            let resource = go_quote(&combined_resource(wanted));
-            let group = go_quote(&wanted.group);
+            let resource = go_text::quote(&combined_resource(wanted));
+            let group = go_text::quote(&wanted.group);
             let place = if wanted.namespace.is_empty() {
                 "at the cluster scope".to_owned()
             } else {
-                format!("in the namespace {}", go_quote(&wanted.namespace))
+                format!("in the namespace {}", go_text::quote(&wanted.namespace))
             };
             format!(
                 "User {who} cannot {} resource {resource} in API group {group} {place}",
@@ -105,55 +106,4 @@ fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
-}
-
-/// `text` as Go's `%q` prints it.
-#[must_use]
-pub fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        push_quoted(&mut out, c);
-    }
-    out.push('"');
-    out
-}
-
-/// A list as Go's `%q` prints it: `["a" "b"]`.
-#[must_use]
-pub fn go_quote_list(items: &[String]) -> String {
-    let quoted: Vec<String> = items.iter().map(|item| go_quote(item)).collect();
-    format!("[{}]", quoted.join(" "))
-}
-
-fn push_quoted(out: &mut String, c: char) {
-    let escaped = match c {
-        '"' => "\\\"",
-        '\\' => "\\\\",
-        '\u{7}' => "\\a",
-        '\u{8}' => "\\b",
-        '\u{c}' => "\\f",
-        '\n' => "\\n",
-        '\r' => "\\r",
-        '\t' => "\\t",
-        '\u{b}' => "\\v",
-        _ if is_printable(c) => return out.push(c),
-        _ => return out.push_str(&code_escape(c)),
-    };
-    out.push_str(escaped);
-}
-
-fn code_escape(c: char) -> String {
-    match u32::from(c) {
-        code @ (0..0x20 | 0x7f) => format!("\\x{code:02x}"),
-        code @ 0..=0xffff => format!("\\u{code:04x}"),
-        code => format!("\\U{code:08x}"),
-    }
-}
-
-fn is_printable(c: char) -> bool {
-    // Rust escapes quotes and backslash as well; those are handled before.
-    c == '\''
-        || (c.is_ascii_graphic() || c == ' ')
-        || (!c.is_ascii() && c.escape_debug().count() == 1)
 }

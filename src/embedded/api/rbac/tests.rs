@@ -115,15 +115,6 @@ fn only_the_middle_of_the_text_is_escaped() {
 }
 
 #[test]
-fn quotes_as_go_does() {
-    assert_eq!(
-        go_quote("a\"b\\c\n\u{1}\u{7f}é世\u{a0}\u{200b}'"),
-        r#""a\"b\\c\n\x01\x7fé世\u00a0\u200b'""#
-    );
-    assert_eq!(go_quote_list(&["a".into(), "b c".into()]), r#"["a" "b c"]"#);
-}
-
-#[test]
 fn the_status_names_the_object() {
     let attributes = Attributes::Resource(resource("get", "", "pods", "lab", "p"));
     let status = forbidden(&user("bob", &[]), &attributes, &Verdict::default());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{AUTHENTICATION, invalid, reject, strings, text};
 use crate::embedded::api::authn::{Authenticator, ISSUER, PodBinding};
-use crate::embedded::api::rbac::go_quote;
+use crate::embedded::api::go_text;
 
 const KIND: &str = "TokenRequest";
 const DEFAULT_SECONDS: i64 = 3600;
@@ -104,7 +104,7 @@ fn bound_pod(
         return Ok(None);
     }
     let name = text(reference, "name");
-    let quoted = go_quote(name);
+    let quoted = go_text::quote(name);
     let Some(found) = pod(name) else {
         return Err(failure(
             404,
@@ -123,7 +123,7 @@ fn bound_pod(
     if found.service_account != service_account {
         let message = format!(
             "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
-            go_quote(service_account)
+            go_text::quote(service_account)
         );
         return Err(failure(400, "BadRequest", &message));
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::embedded::api::go_text::quote;
 use crate::embedded::api::status::Failure;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -337,7 +338,7 @@ impl Parser {
 
 fn check_key(key: &str) -> Result<(), String> {
     match crate::embedded::api::validation::qualified_name(key) {
-        Some(why) => Err(format!("<nil>: Invalid value: {key:?}: {why}")),
+        Some(why) => Err(format!("<nil>: Invalid value: {}: {why}", quote(key))),
         None => Ok(()),
     }
 }
@@ -345,12 +346,14 @@ fn check_key(key: &str) -> Result<(), String> {
 fn check_values(key: &str, operator: &Operator, values: &BTreeSet<String>) -> Result<(), String> {
     for value in values {
         if let Some(why) = crate::embedded::api::validation::label_value(value) {
-            return Err(format!("values[0][{key}]: Invalid value: {value:?}: {why}"));
+            let shown = quote(value);
+            return Err(format!("values[0][{key}]: Invalid value: {shown}: {why}"));
         }
         let numeric = matches!(operator, Operator::GreaterThan | Operator::LessThan);
         if numeric && value.parse::<i64>().is_err() {
             return Err(format!(
-                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+                "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
+                quote(value)
             ));
         }
     }

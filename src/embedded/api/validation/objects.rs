@@ -215,7 +215,8 @@ fn rollout(spec: &Value, causes: &mut Vec<Cause>) {
             reason: "FieldValueNotSupported",
             field: "spec.strategy".to_owned(),
             message: format!(
-                "Unsupported value: {{\"Type\":{other:?},\"RollingUpdate\":null}}: supported values: \"Recreate\", \"RollingUpdate\""
+                "Unsupported value: {{\"Type\":{},\"RollingUpdate\":null}}: supported values: \"Recreate\", \"RollingUpdate\"",
+                Value::from(other)
             ),
         }),
     }

@@ -10,10 +10,10 @@ use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::Shared;
 use super::conditions::Conditions;
 use super::jetstream::{JetStream, stream_config};
 use super::workload::SPEC_HASH;
-use super::{Shared, bus_name};
 use crate::embedded::controllers::runtime::error::{is_already_exists, is_not_found, message};
 use crate::embedded::controllers::runtime::objects::{is_active, is_controlled_by};
 use crate::embedded::controllers::runtime::{Next, ObjectKey, Reconcile, ReconcileError, Result};
@@ -81,7 +81,10 @@ impl EventBusController {
             (&shared.sensors, "Sensors"),
         ] {
             let users = users.cache.by_index(&namespace);
-            let linked = users.iter().filter(|user| bus_name(user) == name).count();
+            let linked = users
+                .iter()
+                .filter(|user| kinds::event_bus_of(&user.data) == name)
+                .count();
             if linked > 0 {
                 tracing::warn!(target: "controllers", "can not delete an EventBus with {linked} {what} connected");
                 return Ok(());

@@ -25,12 +25,10 @@ use super::runtime::error::is_not_found;
 use super::runtime::informer::Source;
 use super::runtime::objects::index_by_controller;
 use super::runtime::{Change, Informer, ObjectKey, ReconcileError, Result, Tasks, WorkQueue};
-use crate::kinds;
+use crate::kinds::{self, event_bus_of};
 
 /// Label that the eventbus controller's objects carry, and its bus pods are watched by.
 const BUS_LABEL: &str = "controller=eventbus-controller";
-/// The bus that an EventSource or Sensor without `eventBusName` uses.
-const DEFAULT_BUS: &str = "default";
 
 type Queue = Arc<WorkQueue<ObjectKey>>;
 
@@ -161,10 +159,13 @@ impl Queues {
     }
 }
 
-/// A bus whose deletion waits for its users may go when one of them has gone.
+/// A bus whose deletion waits for its users may go when one of them has gone, or to another bus.
 fn wake_bus(change: &Change<DynamicObject>, buses: &WorkQueue<ObjectKey>) {
-    if let (Some(user), None) = (&change.old, &change.new) {
-        buses.add(ObjectKey::new(change.key.namespace.clone(), bus_name(user)));
+    let Some(user) = &change.old else { return };
+    let left = event_bus_of(&user.data);
+    let now = change.new.as_ref().map(|user| event_bus_of(&user.data));
+    if now != Some(left) {
+        buses.add(ObjectKey::new(change.key.namespace.clone(), left));
     }
 }
 
@@ -255,19 +256,7 @@ impl Shared {
     fn bus_of(&self, object: &DynamicObject) -> Option<Arc<DynamicObject>> {
         self.buses.cache.get(&ObjectKey::new(
             object.namespace().unwrap_or_default(),
-            bus_name(object),
+            event_bus_of(&object.data),
         ))
-    }
-}
-
-/// `spec.eventBusName`, or the default one.
-fn bus_name(object: &DynamicObject) -> String {
-    let name = object.data["spec"]["eventBusName"]
-        .as_str()
-        .unwrap_or_default();
-    if name.is_empty() {
-        DEFAULT_BUS.to_owned()
-    } else {
-        name.to_owned()
     }
 }

@@ -52,14 +52,14 @@ pub(super) fn update(status: &mut Status) {
     sum_resources(status);
 }
 
+/// The nodes that stand for others.
+fn groups(status: &Status) -> Vec<String> {
+    let groups = status.nodes.iter().filter(|(_, node)| !is_executable(node));
+    groups.map(|(id, _)| id.clone()).collect()
+}
+
 fn sum_groups(status: &mut Status) {
-    let ids: Vec<String> = status
-        .nodes
-        .iter()
-        .filter(|(_, node)| !is_executable(node))
-        .map(|(id, _)| id.clone())
-        .collect();
-    for id in ids {
+    for id in groups(status) {
         let below = below(status, &id);
         let parts = below
             .iter()
@@ -81,13 +81,7 @@ fn sum_resources(status: &mut Status) {
             *total.entry(resource.clone()).or_default() += seconds;
         }
     }
-    let ids: Vec<String> = status
-        .nodes
-        .iter()
-        .filter(|(_, node)| !is_executable(node))
-        .map(|(id, _)| id.clone())
-        .collect();
-    for id in ids {
+    for id in groups(status) {
         let mut sum: BTreeMap<String, i64> = BTreeMap::new();
         for part in below(status, &id)
             .iter()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-use crate::embedded::go_duration;
+use crate::sensor::go_duration;
 
 /// Text that a manifest may also state as a number or a boolean.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

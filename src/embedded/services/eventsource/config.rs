@@ -222,6 +222,7 @@ mod tests {
     fn what_is_not_supported_is_refused_by_name() {
         let source = parse(json!({
             "calendar": {"daily": {"schedule": "0 0 * * *"}},
+            "mns": {"queue": {"queue": "q"}},
             "webhook": {
                 "a": {"endpoint": "/a", "port": "x"},
                 "b": {"endpoint": "/b", "port": "1", "filter": {"expression": "sum(1..9) > body.a"}},
@@ -234,9 +235,9 @@ mod tests {
             .iter()
             .map(|refused| refused.event.as_str())
             .collect();
-        assert_eq!(events, ["daily", "a", "b", "c", "d"]);
+        assert_eq!(events, ["daily", "queue", "a", "b", "c", "d"]);
         assert!(
-            source.refused[2].reason.contains("`sum`"),
+            source.refused[3].reason.contains("`sum`"),
             "{:?}",
             source.refused
         );

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::super::tasks::Tasks;
-use super::path;
+use super::path::{self, Routed};
 use super::webhook::{Reply, Route};
 
 /// Connections of one port that are served at once.
@@ -64,20 +64,18 @@ async fn answer(routes: &[Route], request: Request<Incoming>) -> Response<Full<B
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
         return response;
     }
-    let Some(decoded) = path::decode(request.uri().path()) else {
-        return text(&Reply::new(400, "400 Bad Request"));
-    };
-    if let Some(location) = path::redirect(&decoded, request.uri().query()) {
-        return redirect(&location);
-    }
-    if let Some(route) = routes
-        .iter()
-        .find(|route| route.webhook.endpoint.as_bytes() == decoded)
-    {
-        return text(&route.handle(request).await);
-    }
-    if decoded == b"/health" {
-        return text(&Reply::new(200, "OK"));
+    let endpoints = routes.iter().map(|route| route.webhook.endpoint.as_str());
+    let uri = request.uri();
+    match path::route(uri.path(), uri.query(), endpoints) {
+        Routed::Malformed => return text(&Reply::new(400, "400 Bad Request")),
+        Routed::Moved(location) => return redirect(&location),
+        Routed::Health => return text(&Reply::new(200, "OK")),
+        Routed::To(number) => {
+            if let Some(route) = routes.get(number) {
+                return text(&route.handle(request).await);
+            }
+        }
+        Routed::Nowhere => {}
     }
     let mut response = text(&Reply::new(404, "404 page not found\n"));
     response.headers_mut().insert(

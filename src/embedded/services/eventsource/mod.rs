@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 
 use self::config::{EventSource, Webhook};
 use self::expression::{Expression, Failure};
+use self::path::Routed;
 use self::publish::Publisher;
 pub use self::valid::validate;
 use self::webhook::Route;
@@ -31,6 +32,7 @@ use super::log::Logger;
 use super::metrics::{Metric, Metrics};
 use super::tasks::Tasks;
 use crate::embedded::node::process::ServiceContext;
+use crate::kinds::{self, DEFAULT_EVENT_BUS, EVENT_TYPES};
 
 /// Large request bodies that are in memory at once.
 const MAX_BODIES: usize = 32;
@@ -59,14 +61,11 @@ impl Default for Intake {
             max_payload: config::DEFAULT_PAYLOAD,
             metadata: BTreeMap::new(),
             auth: None,
-            bus: DEFAULT_BUS.to_owned(),
+            bus: DEFAULT_EVENT_BUS.to_owned(),
             filter: None,
         }
     }
 }
-
-/// The EventBus of what names none.
-const DEFAULT_BUS: &str = "default";
 
 /// What an EventSource's filter does with an event, and the line that upstream logs of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +92,7 @@ impl Intake {
             max_payload: webhook.max_payload,
             metadata: webhook.metadata,
             auth: webhook.auth,
-            bus: bus_of(source),
+            bus: kinds::event_bus_of(source).to_owned(),
             filter: webhook.filter,
         }
     }
@@ -142,65 +141,54 @@ pub enum Heard {
     Event(String, Box<Intake>),
     /// To an event that asks for a token first.
     Guarded,
-    /// To a server that has nothing at this path.
-    NoSuchPath,
+    /// To a server that answers by itself, with this status and text: it has no event at this path.
+    Unrouted(u16, &'static str),
     /// Nothing listens there.
     Nobody,
 }
 
-/// What of an EventSource object hears a request for a path to a port of its Service.
+/// What of an EventSource object hears a request for a path, as it stands in the request, to a port of its Service.
 ///
 /// # Errors
 /// Why an event of it cannot be served, so that this is not known.
 pub fn hears(object: &serde_json::Value, port: u16, path: &str) -> Result<Heard, String> {
     let source = EventSource::parse(object).map_err(|error| error.to_string())?;
-    let Some(target) = target_port(object, port) else {
+    let entry = kinds::service_port(object, port);
+    let Some(target) = entry.and_then(|entry| kinds::event_source_port(object, &entry)) else {
         return Ok(Heard::Nobody);
     };
-    let mut behind = source.webhooks.into_iter().filter(|one| one.port == target);
-    let mut listens = false;
-    let found = behind.find(|one| {
-        listens = true;
-        one.endpoint == path
-    });
-    match (found, source.refused.into_iter().next()) {
-        (Some(webhook), _) if webhook.auth.is_some() => Ok(Heard::Guarded),
-        (Some(webhook), _) => Ok(Heard::Event(
-            webhook.event.clone(),
-            Box::new(Intake::of(webhook, object)),
-        )),
-        (None, Some(refused)) => Err(refused.reason),
-        (None, None) if listens => Ok(Heard::NoSuchPath),
-        (None, None) => Ok(Heard::Nobody),
-    }
-}
-
-/// The port of the pod that a port of the Service leads to.
-fn target_port(object: &serde_json::Value, port: u16) -> Option<u16> {
-    use serde_json::Value;
-    let number = |value: &Value| match value {
-        Value::String(text) => text.parse().ok(),
-        value => value.as_u64().and_then(|number| u16::try_from(number).ok()),
+    let mut behind: Vec<Webhook> = source.webhooks;
+    behind.retain(|one| one.port == target);
+    let (path, query) = match path.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (path, None),
     };
-    let ports = object.pointer("/spec/service/ports")?.as_array()?;
-    let entry = ports
-        .iter()
-        .find(|entry| number(&entry["port"]) == Some(port))?;
-    match &entry["targetPort"] {
-        Value::Null => Some(port),
-        target => number(target),
+    let endpoints = behind.iter().map(|one| one.endpoint.as_str());
+    let answer = match path::route(path, query, endpoints) {
+        Routed::To(number) => {
+            let webhook = behind.swap_remove(number);
+            if webhook.auth.is_some() {
+                return Ok(Heard::Guarded);
+            }
+            let event = webhook.event.clone();
+            return Ok(Heard::Event(event, Box::new(Intake::of(webhook, object))));
+        }
+        Routed::Malformed => Heard::Unrouted(400, "400 Bad Request"),
+        Routed::Moved(_) => Heard::Unrouted(301, ""),
+        Routed::Health => Heard::Unrouted(200, "OK"),
+        Routed::Nowhere => Heard::Unrouted(404, "404 page not found"),
+    };
+    match source.refused.into_iter().next() {
+        Some(refused) => Err(refused.reason),
+        None if behind.is_empty() => Ok(Heard::Nobody),
+        None => Ok(answer),
     }
 }
 
-/// The EventBus that an EventSource or a Sensor names.
+/// An endpoint as it stands in the request line of a request to it.
 #[must_use]
-pub fn bus_of(object: &serde_json::Value) -> String {
-    let name = object
-        .pointer("/spec/eventBusName")
-        .and_then(|name| name.as_str());
-    name.filter(|name| !name.is_empty())
-        .unwrap_or(DEFAULT_BUS)
-        .to_owned()
+pub fn encoded_path(endpoint: &str) -> String {
+    path::encode(endpoint.as_bytes())
 }
 
 /// What upstream calls the type of an event of an EventSource object: the `type` of its CloudEvents.
@@ -209,7 +197,7 @@ pub fn event_type(object: &serde_json::Value, event: &str) -> Option<String> {
     let spec = object.get("spec")?.as_object()?;
     let (kind, _) = spec
         .iter()
-        .filter(|(kind, _)| crate::kinds::EVENT_TYPES.contains(&kind.as_str()))
+        .filter(|(kind, _)| EVENT_TYPES.contains(&kind.as_str()))
         .find(|(_, events)| events.get(event).is_some())?;
     // Two are not called as they are written.
     Some(match kind.as_str() {
@@ -391,4 +379,81 @@ async fn open_port(
         log.info("running operations post route activation...", &[]);
     }
     tasks.spawn(http::serve(listener, Arc::new(routes), tasks.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_request_is_heard_by_its_decoded_path_behind_its_port() {
+        let source = |port: serde_json::Value| {
+            json!({"metadata": {"name": "s"}, "spec": {
+                "service": {"ports": [port]},
+                "template": {"container": {"ports": [{"name": "web", "containerPort": 12000}]}},
+                "webhook": {
+                    "plain": {"endpoint": "/orders", "port": "12000", "method": "POST"},
+                    "odd": {"endpoint": "/a b", "port": "12000", "method": "POST"},
+                    "other": {"endpoint": "/orders", "port": "12001", "method": "POST"},
+                },
+            }})
+        };
+        let event = |object: &serde_json::Value, path: &str| match hears(object, 12000, path) {
+            Ok(Heard::Event(event, _)) => event,
+            Ok(Heard::Unrouted(status, _)) => status.to_string(),
+            other => format!("{other:?}"),
+        };
+        let plain = source(json!({"port": 12000}));
+        for (path, heard) in [
+            ("/orders", "plain"),
+            ("/%6Frders?a=%zz", "plain"),
+            ("/a%20b", "odd"),
+            ("/a+b", "404"),
+            ("/orders%3F", "404"),
+            ("//orders", "301"),
+            ("/x/%2e%2e/orders", "301"),
+            ("/orders%", "400"),
+            ("/health", "200"),
+        ] {
+            assert_eq!(event(&plain, path), heard, "{path}");
+            assert_eq!(hears(&plain, 80, path), Ok(Heard::Nobody));
+        }
+        for endpoint in ["/orders", "/a b"] {
+            let heard = event(&plain, &encoded_path(endpoint));
+            assert!(["plain", "odd"].contains(&heard.as_str()), "{heard}");
+        }
+        for (target, heard) in [
+            (json!(null), "plain"),
+            (json!(0), "plain"),
+            (json!(""), "plain"),
+            (json!(12000), "plain"),
+            (json!(12001), "other"),
+            (json!("web"), "plain"),
+            (json!("12001"), "Ok(Nobody)"),
+            (json!(12002), "Ok(Nobody)"),
+        ] {
+            let object = source(json!({"port": 12000, "targetPort": target}));
+            assert_eq!(event(&object, "/orders"), heard, "{target}");
+        }
+    }
+
+    /// Every type is one of upstream's `EventSourceSpec`, and each of those is known.
+    #[test]
+    fn every_type_of_upstream_is_known() {
+        const UPSTREAM: &str = "minio calendar file resource webhook amqp kafka mqtt nats sns sqs pubSub github gitlab hdfs \
+            slack storageGrid azureEventsHub stripe emitter redis nsq pulsar generic bitbucketserver bitbucket redisStream \
+            azureServiceBus azureQueueStorage sftp gerrit mns";
+        let upstream: std::collections::BTreeSet<&str> = UPSTREAM.split_whitespace().collect();
+        let known: std::collections::BTreeSet<&str> = EVENT_TYPES.into_iter().collect();
+        assert_eq!(upstream, known);
+        for kind in upstream {
+            let object = json!({"metadata": {"name": "s"}, "spec": {kind: {"e": {}}}});
+            assert!(event_type(&object, "e").is_some_and(|named| named.eq_ignore_ascii_case(kind)));
+            if kind != "webhook" {
+                assert!(intake(&object, "e").is_err_and(|why| why.contains(kind)));
+                assert!(validate("s", &object["spec"]).is_err());
+            }
+        }
+    }
 }

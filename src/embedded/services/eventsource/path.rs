@@ -2,13 +2,42 @@
 
 use super::form::unescape;
 
-/// The decoded path of a request; `None` when it has a bad escape.
-pub(super) fn decode(path: &str) -> Option<Vec<u8>> {
-    unescape(path.as_bytes(), false).ok()
+/// Where a request leads by its path alone.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Routed {
+    /// To the endpoint of this number.
+    To(usize),
+    /// To the clean path, which the client may ask for next.
+    Moved(String),
+    /// Its escapes cannot be read.
+    Malformed,
+    /// To the server's own word that it lives.
+    Health,
+    Nowhere,
+}
+
+/// What Go's server and Argo's router make of a path as it stands in the request: it is decoded, must be clean, and is an
+/// endpoint as a whole. Of several that are equal, the first gets the request.
+pub(super) fn route<'a>(
+    path: &str,
+    query: Option<&str>,
+    mut endpoints: impl Iterator<Item = &'a str>,
+) -> Routed {
+    let Ok(decoded) = unescape(path.as_bytes(), false) else {
+        return Routed::Malformed;
+    };
+    if let Some(location) = redirect(&decoded, query) {
+        return Routed::Moved(location);
+    }
+    match endpoints.position(|endpoint| endpoint.as_bytes() == decoded) {
+        Some(number) => Routed::To(number),
+        None if decoded == b"/health" => Routed::Health,
+        None => Routed::Nowhere,
+    }
 }
 
 /// Where a request for a path that is not clean is sent; `None` when it is clean.
-pub(super) fn redirect(decoded: &[u8], query: Option<&str>) -> Option<String> {
+fn redirect(decoded: &[u8], query: Option<&str>) -> Option<String> {
     let clean = clean(decoded);
     if clean == decoded {
         return None;
@@ -44,7 +73,8 @@ fn clean(path: &[u8]) -> Vec<u8> {
     clean
 }
 
-fn encode(path: &[u8]) -> String {
+/// A path as it stands in a request.
+pub(super) fn encode(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path {
         match byte {
@@ -62,6 +92,38 @@ fn encode(path: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_decoded_before_it_is_compared() {
+        let endpoints = ["/a b", "/orders", "/é", "/orders", "/a%20b"];
+        let lead = |path: &str| route(path, None, endpoints.into_iter());
+        for (path, wanted) in [
+            ("/orders", Routed::To(1)),
+            ("/%6Frders", Routed::To(1)),
+            ("/%6frders", Routed::To(1)),
+            ("/a%20b", Routed::To(0)),
+            ("/a+b", Routed::Nowhere),
+            ("/%C3%A9", Routed::To(2)),
+            ("/a%2520b", Routed::To(4)),
+            ("/Orders", Routed::Nowhere),
+            ("/orders/", Routed::Nowhere),
+            ("/orders%2F", Routed::Nowhere),
+            ("/orders%3Fa", Routed::Nowhere),
+            ("/%6", Routed::Malformed),
+            ("/%zz", Routed::Malformed),
+            ("/x/%2E%2E/orders", Routed::Moved("/orders".to_owned())),
+            ("/%2Forders", Routed::Moved("/orders".to_owned())),
+            ("/health", Routed::Health),
+        ] {
+            assert_eq!(lead(path), wanted, "{path}");
+        }
+        for endpoint in endpoints {
+            let Routed::To(number) = lead(&encode(endpoint.as_bytes())) else {
+                panic!("{endpoint}");
+            };
+            assert_eq!(endpoints[number], endpoint);
+        }
+    }
 
     #[test]
     fn unclean_paths_are_redirected() {

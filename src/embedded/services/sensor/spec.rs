@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 
 use super::super::backoff::Backoff;
 use super::super::environment::StartError;
-use crate::embedded::go_duration;
 use crate::sensor::Filter;
 use crate::sensor::cron::Schedule;
+use crate::sensor::go_duration;
+use crate::sensor::number::parse_float;
 use crate::sensor::parameters::{ParameterError, Parameters};
 use crate::sensor::rate::Rate;
 use crate::sensor::time;
@@ -247,17 +248,18 @@ fn backoff(value: &Value) -> Result<Backoff, String> {
     let steps = value.get("steps").and_then(Value::as_u64).unwrap_or(0);
     let duration = match value.get("duration").filter(|value| present(value)) {
         None => Backoff::DEFAULT.duration,
-        Some(Value::String(text)) => go_duration::parse(text)
-            .ok_or_else(|| invalid(&format!("time: invalid duration {text:?}")))?,
+        // Upstream does not wait for a time below zero.
+        Some(Value::String(text)) => {
+            let nanoseconds = go_duration::nanoseconds(text).map_err(|why| invalid(&why))?;
+            Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
+        }
         Some(number) => Duration::from_nanos(number.as_u64().unwrap_or(0)),
     };
     let amount = |name: &str, default: f64| match value.get(name).filter(|value| present(value)) {
         None => Ok(default),
-        Some(Value::String(text)) => text
-            .parse()
-            .ok()
-            .filter(|number: &f64| number.is_finite())
-            .ok_or_else(|| invalid(&format!("invalid {name}"))),
+        Some(Value::String(text)) => {
+            parse_float(text.as_bytes()).map_err(|why| invalid(&format!("invalid {name}, {why}")))
+        }
         Some(number) => Ok(number.as_f64().unwrap_or(default)),
     };
     Ok(Backoff {
@@ -359,6 +361,53 @@ mod tests {
             trigger[key] = value.clone();
         }
         Trigger::parse(&trigger)
+    }
+
+    #[test]
+    fn a_backoff_is_read_as_go_reads_it() {
+        let read = |value: Value| backoff(&value);
+        let duration = |value: Value| read(json!({"duration": value})).map(|one| one.duration);
+        for (value, milliseconds) in [
+            (json!("1.5s"), 1500),
+            (json!("1h1m"), 3_660_000),
+            (json!("-1s"), 0),
+            (json!(5_000_000), 5),
+            (json!(-5), 0),
+            (json!(null), 1000),
+        ] {
+            assert_eq!(
+                duration(value.clone()),
+                Ok(Duration::from_millis(milliseconds)),
+                "{value}"
+            );
+        }
+        for (value, why) in [
+            (
+                json!({"duration": "5"}),
+                "time: missing unit in duration \"5\"",
+            ),
+            (
+                json!({"duration": "1d"}),
+                "time: unknown unit \"d\" in duration \"1d\"",
+            ),
+            (
+                json!({"duration": "\u{e9}"}),
+                "time: invalid duration \"\\xc3\\xa9\"",
+            ),
+            (
+                json!({"factor": "x"}),
+                "invalid factor, strconv.ParseFloat: parsing \"x\": invalid syntax",
+            ),
+            (
+                json!({"jitter": ""}),
+                "invalid jitter, strconv.ParseFloat: parsing \"\": invalid syntax",
+            ),
+        ] {
+            assert_eq!(
+                read(value),
+                Err(format!("invalid backoff configuration, {why}"))
+            );
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::conversions::{decimal, to_int};
 use super::{Answer, Arguments, Function, new_text};
+use crate::sensor::go_duration;
 use crate::sensor::layout::{self, Moment};
 use crate::sensor::template::limits::Failure;
 use crate::sensor::template::value::Value;
@@ -62,7 +63,7 @@ pub(super) const TABLE: &[Function] = &[
     }),
     Function("durationRound", 1, Some(1), |_, a| {
         new_text(rounded_duration(match a.any(0) {
-            Value::Text(text) => nanoseconds(text).unwrap_or(0),
+            Value::Text(text) => go_duration::nanoseconds(text).unwrap_or(0),
             Value::Int64(nanoseconds) => *nanoseconds,
             Value::Time(moment) => {
                 let since = Timestamp::now().duration_since(instant(moment));
@@ -146,10 +147,7 @@ fn parsed(a: &Arguments<'_>) -> Result<Option<Value>, Failure> {
 }
 
 fn must_modify_date(context: &mut super::Context, a: &Arguments<'_>) -> Answer {
-    let change = a.text(0)?;
-    if nanoseconds(change).is_none() {
-        return Err(format!("time: invalid duration {change:?}").into());
-    }
+    go_duration::nanoseconds(a.text(0)?)?;
     modified_date(context, a)
 }
 
@@ -175,7 +173,7 @@ fn modified_date(_: &mut super::Context, a: &Arguments<'_>) -> Answer {
     let Value::Time(time) = a.any(1) else {
         return super::wrong_type("time.Time", a.any(1));
     };
-    let Some(change) = nanoseconds(a.text(0)?) else {
+    let Ok(change) = go_duration::nanoseconds(a.text(0)?) else {
         return Ok(a.any(1).clone());
     };
     let datetime = time
@@ -186,40 +184,6 @@ fn modified_date(_: &mut super::Context, a: &Arguments<'_>) -> Answer {
         datetime,
         ..(**time).clone()
     })))
-}
-
-/// Reads a duration such as `-1h30m` or `1.5s`.
-fn nanoseconds(text: &str) -> Option<i64> {
-    let (sign, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1.0, rest),
-        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut sum = 0.0;
-    let mut any = false;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .filter(|end| *end > 0)?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let units = [
-            ("ns", 1.0),
-            ("us", 1e3),
-            ("µs", 1e3),
-            ("ms", 1e6),
-            ("s", 1e9),
-            ("m", 6e10),
-            ("h", 3.6e12),
-        ];
-        let (unit, size) = units.iter().find(|(unit, _)| rest.starts_with(unit))?;
-        sum += number * size;
-        rest = &rest[unit.len()..];
-        any = true;
-    }
-    any.then_some((sign * sum) as i64)
 }
 
 /// Nanoseconds of a second.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::embedded::api::body;
 use crate::embedded::api::go_json;
+use crate::embedded::api::go_text::quote;
 use crate::embedded::api::handlers::Call;
 use crate::embedded::api::registry::Kind;
 use crate::embedded::api::request::Query;
@@ -205,7 +206,10 @@ fn check_kind(body: &Value) -> Result<(), Failure> {
                 version
             };
             Err(Failure::bad_request(format!(
-                "no kind {kind:?} is registered for version {version:?} in scheme {SCHEME:?}"
+                "no kind {} is registered for version {} in scheme {}",
+                quote(kind),
+                quote(version),
+                quote(SCHEME)
             )))
         }
     }

@@ -9,7 +9,8 @@ const LIMIT: u128 = 1 << 63;
 const FRACTION_DIGITS: usize = 18;
 
 /// Reads a duration that is not below zero; `None` when it is not one.
-pub(super) fn parse(text: &str) -> Option<Duration> {
+#[must_use]
+pub fn parse(text: &str) -> Option<Duration> {
     let nanoseconds = nanoseconds(text).ok()?;
     u64::try_from(nanoseconds).ok().map(Duration::from_nanos)
 }
@@ -18,7 +19,7 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
 ///
 /// # Errors
 /// What is wrong with it, in Go's words.
-pub(super) fn nanoseconds(text: &str) -> Result<i64, String> {
+pub fn nanoseconds(text: &str) -> Result<i64, String> {
     let invalid = || format!("time: invalid duration {}", quote(text));
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -98,7 +99,8 @@ fn unit_size(unit: &str) -> Option<u128> {
 }
 
 /// The quotes of package `time`, which writes what is not plain ASCII byte by byte.
-fn quote(text: &str) -> String {
+#[must_use]
+pub fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
