@@ -19,7 +19,7 @@ use super::drift::{self, Compared, Watch};
 use super::facts::Place;
 use super::fault;
 use super::observer::{Observer, Record};
-use super::work::{Job, Patience, Worker};
+use super::work::{Job, Patience, Worker, snapshot_name};
 use crate::cluster::{Cluster, Hearing, Silence};
 use crate::evidence::journal::IntentAction;
 use crate::evidence::{Entry, Fact};
@@ -369,6 +369,14 @@ impl Driver {
         let kept = drift::settled(&self.state);
         if kept.is_empty() {
             return Vec::new();
+                    if let Effect::Snapshot {
+                        lab,
+                        stage,
+                        unless_there: false,
+                    } = &effect
+                    {
+                        self.forget_snapshot(&snapshot_name(lab, *stage));
+                    }
         }
         let mut found: Vec<_> = cluster.lost().into_iter().map(Difference::of_all).collect();
         let Compared { drift, unseen } = drift::compare(cluster, &kept, &[]).await;
@@ -383,6 +391,17 @@ impl Driver {
     }
 
     /// What does not work any more, if the part that carries effects out has come to an end by itself.
+    /// A copy of an earlier go is gone before the checkpoint names the new one: whoever dies between the two, or before that
+    /// one is made, does not go back to the old.
+    fn forget_snapshot(&self, name: &str) {
+        if let Err(error) = self.copies.forget_kept(name) {
+            tracing::warn!(%error, name, "noting what was applied");
+        }
+        if let Err(error) = self.cluster.forget_snapshot(name) {
+            tracing::warn!(%error, name, "an old snapshot is not removed");
+        }
+    }
+
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()

@@ -227,17 +227,18 @@ impl Worker {
                 stage,
                 unless_there,
             } => {
-                let name = format!("{lab}-{stage}");
+                let name = snapshot_name(&lab, stage);
                 if unless_there && self.cluster.has_snapshot(&name) {
                     return;
                 }
-                if let Err(error) = self.cluster.snapshot(&name).await {
-                    tracing::warn!(%error, lab, stage, "no snapshot of this stage");
+                match self.cluster.snapshot(&name).await {
+                    // Only then: what was applied belongs to the copy of that time.
+                    Ok(()) => self.keep_applied(&lab, &name),
+                    Err(error) => tracing::warn!(%error, lab, stage, "no snapshot of this stage"),
                 }
-                self.keep_applied(&lab, &name);
             }
             Effect::Rewind { lab, stage } => {
-                let name = format!("{lab}-{stage}");
+                let name = snapshot_name(&lab, stage);
                 self.observer.rewound();
                 let result = self.cluster.rewind(&name).await.map_err(not_rewound);
                 self.observer.rewound();
@@ -411,7 +412,7 @@ impl Worker {
             self.copies.discard(file).map_err(environment)?;
         }
         self.cluster
-            .rewind_if_there(&format!("{lab}-0"))
+            .rewind_if_there(&snapshot_name(lab, 0))
             .await
             .map_err(environment)
     }
@@ -419,6 +420,11 @@ impl Worker {
 
 /// What a session that ends at once leaves behind: the file that the learner is to edit next.
 fn is_owed(effect: &Effect) -> bool {
+/// The name of the copy of the cluster at the start of a stage.
+pub(super) fn snapshot_name(lab: &str, stage: usize) -> String {
+    format!("{lab}-{stage}")
+}
+
     matches!(effect, Effect::OpenWorkingCopy { .. })
 }
 
