@@ -68,6 +68,11 @@ impl Host for EmbeddedHost {
         self.0.has_snapshot(name)
     }
 
+    fn forget_snapshot(&self, name: &str) -> Result<(), RewindError> {
+        let removed = self.0.forget_snapshot(name);
+        removed.map_err(|error| failed("remove", name, &error))
+    }
+
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
         let (cluster, name) = (Arc::clone(&self.0), name.to_owned());
         Box::pin(async move {

@@ -135,6 +135,13 @@ pub trait Host: Send + Sync {
     fn has_snapshot(&self, _name: &str) -> bool {
         false
     }
+    /// Removes the copy of this name, if there is one.
+    ///
+    /// # Errors
+    /// [`RewindError::Failed`].
+    fn forget_snapshot(&self, _name: &str) -> Result<(), RewindError> {
+        Ok(())
+    }
     /// Keeps a copy of cluster, bus and volumes under a name.
     fn snapshot<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), RewindError>>;
     /// Puts a copy back; pods are restarted.
@@ -427,6 +434,14 @@ impl Cluster {
     #[must_use]
     pub fn has_snapshot(&self, name: &str) -> bool {
         self.host.has_snapshot(name)
+    }
+
+    /// Removes a copy, if there is one.
+    ///
+    /// # Errors
+    /// [`RewindError::Failed`].
+    pub fn forget_snapshot(&self, name: &str) -> Result<(), RewindError> {
+        self.host.forget_snapshot(name)
     }
 
     /// Goes back to a copy.

@@ -285,6 +285,14 @@ impl EmbeddedCluster {
         snapshot::make(&self.config.state_dir, name, &self.api, &self.bus.bus())
     }
 
+    /// Removes the copy of a name, if there is one.
+    ///
+    /// # Errors
+    /// It is there and cannot be removed.
+    pub fn forget_snapshot(&self, name: &str) -> Result<(), snapshot::SnapshotError> {
+        snapshot::forget(&self.config.state_dir, name)
+    }
+
     /// Puts a copy back: containers are ended, objects, bus and volumes restored, and pods started again.
     ///
     /// # Errors

@@ -77,17 +77,26 @@ pub(super) fn make(
         .map_err(|error| SnapshotError::Bus(error.to_string()))?;
     api.snapshot(&building.join("cluster.db"))
         .map_err(|error| SnapshotError::Cluster(error.to_string()))?;
-    // A copy that is half removed must not bear the name of a whole one.
-    let old = target.with_extension("old");
-    remove(&old)?;
-    match std::fs::rename(&target, &old) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(files("rename", &target)(error));
-        }
-        _ => {}
-    }
+    let old = put_aside(&target)?;
     std::fs::rename(&building, &target).map_err(files("rename", &building))?;
     remove(&old)
+}
+
+/// Removes the copy of that name, if there is one.
+pub(super) fn forget(state_dir: &Path, name: &str) -> Result<(), SnapshotError> {
+    remove(&put_aside(&folder(state_dir, name))?)
+}
+
+/// A copy that is half removed must not bear the name of a whole one. Answers the name that it has then.
+fn put_aside(copy: &Path) -> Result<PathBuf, SnapshotError> {
+    let old = copy.with_extension("old");
+    remove(&old)?;
+    match std::fs::rename(copy, &old) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(files("rename", copy)(error))
+        }
+        _ => Ok(old),
+    }
 }
 
 /// Puts a copy back. The volumes come first: they are the part that can fail half-way, and then nothing else is changed.

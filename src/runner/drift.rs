@@ -59,7 +59,7 @@ struct Question {
 /// Looks at the objects of an open session again and again; ends when it is dropped.
 pub(super) struct Watch {
     question: watch::Sender<Question>,
-    answers: mpsc::Receiver<(u64, Vec<Difference>)>,
+    answers: mpsc::Receiver<(u64, Compared)>,
     task: JoinHandle<()>,
 }
 
@@ -95,10 +95,10 @@ impl Watch {
     }
 
     /// What was seen of the objects that are compared now; for ever pending once nobody looks any more.
-    pub(super) async fn next(&mut self) -> Vec<Difference> {
-        while let Some((number, drift)) = self.answers.recv().await {
+    pub(super) async fn next(&mut self) -> Compared {
+        while let Some((number, compared)) = self.answers.recv().await {
             if number == self.question.borrow().number {
-                return drift;
+                return compared;
             }
         }
         std::future::pending().await
@@ -114,7 +114,7 @@ impl Drop for Watch {
 async fn look(
     cluster: Cluster,
     mut asked: watch::Receiver<Question>,
-    answers: mpsc::Sender<(u64, Vec<Difference>)>,
+    answers: mpsc::Sender<(u64, Compared)>,
 ) {
     let pause = if cluster.is_shared() {
         SHARED_PAUSE
@@ -128,11 +128,11 @@ async fn look(
             known,
         } = asked.borrow_and_update().clone();
         if !kept.is_empty() {
-            let Compared { drift, unseen } = compare(&cluster, &kept, &known).await;
-            if let Some(error) = unseen.first() {
+            let compared = compare(&cluster, &kept, &known).await;
+            if let Some(error) = compared.unseen.first() {
                 tracing::debug!(error, "objects cannot be compared");
             }
-            if answers.send((number, drift)).await.is_err() {
+            if answers.send((number, compared)).await.is_err() {
                 return;
             }
         }

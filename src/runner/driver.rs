@@ -19,7 +19,7 @@ use super::drift::{self, Compared, Watch};
 use super::facts::Place;
 use super::fault;
 use super::observer::{Observer, Record};
-use super::work::{Job, Patience, Worker};
+use super::work::{Job, Patience, Worker, snapshot_name};
 use crate::cluster::{Cluster, Hearing, Silence};
 use crate::evidence::journal::IntentAction;
 use crate::evidence::{Entry, Fact};
@@ -27,9 +27,6 @@ use crate::lab::Catalog;
 use crate::session::files::Opened;
 use crate::session::files::WorkingCopies;
 use crate::session::{Context, Difference, Effect, FilesError, Message, SessionFiles, State, Wait};
-
-/// A cluster that does not answer does not hold a stage up for ever.
-const LAST_LOOK: Duration = Duration::from_secs(10);
 
 /// Why a session cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +70,8 @@ pub struct Driver {
     watch: Watch,
     /// What may end the go at a stage, until the objects were looked at once more.
     last_word: Option<LastWord>,
+    /// For that look.
+    patience: Duration,
     /// `None` where the cluster cannot be lost.
     hearing: Option<Hearing>,
     failure: Option<String>,
@@ -82,8 +81,33 @@ pub struct Driver {
 struct LastWord {
     generation: u64,
     message: Message,
-    /// Since when it need not wait any more.
+    /// Since when it does not wait any more.
     until: Instant,
+    /// Why the objects could not be looked at; `None` once they were.
+    unseen: Option<String>,
+}
+
+impl LastWord {
+    fn new(generation: u64, message: Message, patience: Duration) -> Self {
+        let unseen = format!(
+            "the cluster did not answer within {} seconds",
+            patience.as_secs()
+        );
+        Self {
+            generation,
+            message,
+            until: Instant::now() + patience,
+            unseen: Some(unseen),
+        }
+    }
+
+    /// One look that began after the message. Where it did not see everything, it is made again while there is time.
+    fn looked(&mut self, unseen: Vec<String>) {
+        self.unseen = unseen.into_iter().next();
+        if self.unseen.is_none() {
+            self.until = Instant::now();
+        }
+    }
 }
 
 /// Appends facts to the journal and hands them on.
@@ -210,6 +234,7 @@ impl Driver {
             worker,
             watch: Watch::start(cluster.clone()),
             last_word: None,
+            patience: patience.look,
             hearing: cluster.hearing(),
             failure: None,
         };
@@ -271,6 +296,7 @@ impl Driver {
     /// The next thing the work has to say, or what somebody else has changed; for ever pending when there is nothing.
     ///
     /// What a stage may be judged on comes after a look at its objects: what was changed between two looks is told before.
+    /// Where they could not be looked at, that is told in its place.
     /// Nothing is lost when it is dropped.
     pub async fn next(&mut self) -> Incoming {
         loop {
@@ -281,7 +307,7 @@ impl Driver {
                 said = said(&mut self.last_word) => return said,
                 Some((generation, message)) = self.messages.recv(), if self.last_word.is_none() => {
                     if self.state.may_judge_on(&message) && self.watch.look_now() {
-                        self.last_word = Some(LastWord { generation, message, until: Instant::now() + LAST_LOOK });
+                        self.last_word = Some(LastWord::new(generation, message, self.patience));
                     } else {
                         return Incoming { generation: Some(generation), message: Ok(message) };
                     }
@@ -292,9 +318,9 @@ impl Driver {
                     self.failure = Some(format!("what carries out the work has failed ({why}): leave, and start again; what was done is saved"));
                     return Incoming { generation: None, message: Ok(Message::Cancel) };
                 }
-                drift = self.watch.next() => {
+                Compared { drift, unseen } = self.watch.next() => {
                     if let Some(last) = &mut self.last_word {
-                        last.until = Instant::now();
+                        last.looked(unseen);
                     }
                     if !self.state.knows(&drift) {
                         return Incoming { generation: None, message: Ok(Message::Drift(drift)) };
@@ -339,9 +365,18 @@ impl Driver {
                 }
                 Effect::CancelWork => {
                     self.generation += 1;
+                    self.last_word = None;
                     std::mem::take(&mut self.cancel).cancel();
                 }
                 effect => {
+                    if let Effect::Snapshot {
+                        lab,
+                        stage,
+                        unless_there: false,
+                    } = &effect
+                    {
+                        self.forget_snapshot(&snapshot_name(lab, *stage));
+                    }
                     let job = Job {
                         generation: self.generation,
                         cancel: self.cancel.clone(),
@@ -354,6 +389,17 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// A copy of an earlier go is gone before the checkpoint names the new one: whoever dies between the two, or before that
+    /// one is made, does not go back to the old.
+    fn forget_snapshot(&self, name: &str) {
+        if let Err(error) = self.copies.forget_kept(name) {
+            tracing::warn!(%error, name, "noting what was applied");
+        }
+        if let Err(error) = self.cluster.forget_snapshot(name) {
+            tracing::warn!(%error, name, "an old snapshot is not removed");
+        }
     }
 
     /// A command that asks this session's cluster in whatever terminal it is pasted.
@@ -397,7 +443,7 @@ async fn heard(hearing: &mut Option<Hearing>) -> Option<Silence> {
     }
 }
 
-/// The message that has waited for a look, once that was made or its time is over.
+/// The message that has waited for a look, once that was made; what is to be said in its place once its time is over.
 async fn said(last_word: &mut Option<LastWord>) -> Incoming {
     match last_word {
         Some(last) => tokio::time::sleep_until(last.until).await,
@@ -406,7 +452,10 @@ async fn said(last_word: &mut Option<LastWord>) -> Incoming {
     match last_word.take() {
         Some(last) => Incoming {
             generation: Some(last.generation),
-            message: Ok(last.message),
+            message: Ok(match last.unseen {
+                Some(why) => Message::NotCompared { why },
+                None => last.message,
+            }),
         },
         None => std::future::pending().await,
     }

@@ -211,8 +211,8 @@ struct Task {
     ended: BTreeMap<String, String>,
     ledger_read: LedgerPosition,
     records_read: u64,
-    /// Whether there is a destination beside the ledger.
-    destination: bool,
+    /// Whether there is a destination beside the ledger; `None` while that could not be seen.
+    destination: Option<bool>,
     /// Whether the claims' changes from before this process are behind us.
     claims_read: bool,
     /// Where the Workflows belong that carry an arrival of this session, by uid.
@@ -244,7 +244,7 @@ impl Task {
             ended: BTreeMap::new(),
             ledger_read: LedgerPosition::default(),
             records_read: 0,
-            destination: false,
+            destination: None,
             claims_read: false,
             executions: BTreeMap::new(),
             executions_with_rows: BTreeSet::new(),
@@ -326,9 +326,8 @@ impl Task {
             Command::Focus(focus) => {
                 self.consumers.clear();
                 self.focus = Some(focus);
-                if let Ok(there) = self.cluster.has_destination().await {
-                    self.destination = there;
-                }
+                // A stage may have made it.
+                self.destination = None;
                 self.look_at_consumers().await;
             }
             Command::Rewound => {

@@ -34,6 +34,8 @@ pub struct Patience {
     pub stuck: Duration,
     /// For the rows of a stage.
     pub collect: Duration,
+    /// For a look at the objects before a verdict: a cluster that does not answer holds no stage up for ever.
+    pub look: Duration,
 }
 
 impl Patience {
@@ -42,16 +44,15 @@ impl Patience {
         gate: Some(Duration::from_secs(60)),
         stuck: Duration::from_secs(10),
         collect: Duration::from_secs(30),
+        look: Duration::from_secs(30),
     };
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        let Self { stuck, collect, .. } = Self::COMMAND;
         Self {
             gate: None,
-            stuck,
-            collect,
+            ..Self::COMMAND
         }
     }
 }
@@ -145,7 +146,7 @@ impl Worker {
                 stage,
                 attempt,
                 mode,
-                sends_anyway,
+                must_fail,
             } => {
                 self.focus(&lab, &stage, attempt).await;
                 let place = Place {
@@ -154,7 +155,8 @@ impl Worker {
                     attempt,
                     probe: None,
                 };
-                self.open_gate(&asked, mode, sends_anyway, &place).await;
+                let must_fail = must_fail.as_deref();
+                self.open_gate(&asked, mode, must_fail, &place).await;
             }
             Effect::Send {
                 lab,
@@ -227,17 +229,18 @@ impl Worker {
                 stage,
                 unless_there,
             } => {
-                let name = format!("{lab}-{stage}");
+                let name = snapshot_name(&lab, stage);
                 if unless_there && self.cluster.has_snapshot(&name) {
                     return;
                 }
-                if let Err(error) = self.cluster.snapshot(&name).await {
-                    tracing::warn!(%error, lab, stage, "no snapshot of this stage");
+                match self.cluster.snapshot(&name).await {
+                    // Only then: what was applied belongs to the copy of that time.
+                    Ok(()) => self.keep_applied(&lab, &name),
+                    Err(error) => tracing::warn!(%error, lab, stage, "no snapshot of this stage"),
                 }
-                self.keep_applied(&lab, &name);
             }
             Effect::Rewind { lab, stage } => {
-                let name = format!("{lab}-{stage}");
+                let name = snapshot_name(&lab, stage);
                 self.observer.rewound();
                 let result = self.cluster.rewind(&name).await.map_err(not_rewound);
                 self.observer.rewound();
@@ -411,10 +414,15 @@ impl Worker {
             self.copies.discard(file).map_err(environment)?;
         }
         self.cluster
-            .rewind_if_there(&format!("{lab}-0"))
+            .rewind_if_there(&snapshot_name(lab, 0))
             .await
             .map_err(environment)
     }
+}
+
+/// The name of the copy of the cluster at the start of a stage.
+pub(super) fn snapshot_name(lab: &str, stage: usize) -> String {
+    format!("{lab}-{stage}")
 }
 
 /// What a session that ends at once leaves behind: the file that the learner is to edit next.

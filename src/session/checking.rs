@@ -15,7 +15,7 @@ impl State {
         };
         if stage.access.is_empty() && stage.orders.is_empty() {
             if stage.probes.is_empty() && stage.not_repeated.is_empty() {
-                self.pass(out);
+                self.pass_over_own(out);
             } else {
                 self.judge_stage(None, out);
             }

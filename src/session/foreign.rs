@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::concluding::sentence;
-use super::message::{Difference, Effect, Message};
+use super::message::{Difference, Effect, GateReport, Message, StepError};
 use super::progress::{LabProgress, OpenReason, StageFailure};
 use super::state::{StagePhase, State, Step};
 use crate::cluster::{Drift, Fingerprint};
@@ -15,6 +15,9 @@ use crate::evidence::{Outcome, Verdict};
 
 /// Reason code of a stage that would have passed on such objects.
 pub(super) const FOREIGN: &str = "foreign-object";
+
+/// Reason code of a stage whose objects could not be compared before it was judged.
+const NOT_COMPARED: &str = "not-compared";
 
 /// What a judgement claims where everything else is proven.
 const OWN: &str = "what was seen is of the objects that this lab has applied";
@@ -52,20 +55,33 @@ fn is_another(applied: &str, live: &str) -> bool {
     }
 }
 
+/// Why a stage is open over objects that are not those of the lab.
+fn open_over(foreign: &Verdict) -> OpenReason {
+    OpenReason {
+        probe: None,
+        reason: FOREIGN.to_owned(),
+        text: sentence(&foreign.claim, foreign.because.as_deref()),
+        environment: false,
+    }
+}
+
 impl LabProgress {
-    /// What differs is taken as it is, and compared with that from now on.
-    pub(super) fn adopt_fingerprints(&mut self, drift: &[Difference]) {
+    /// What differs is taken as it is, and compared with that from now on. Answers whether anything of it is another's.
+    pub(super) fn adopt_fingerprints(&mut self, drift: &[Difference]) -> bool {
+        let mut others = false;
         for kept in &mut self.fingerprints {
             let Some(one) = drift.iter().find(|one| one.kept == taken(kept)) else {
                 continue;
             };
             let applied = applied(kept);
             *kept = if is_another(applied, &one.live) {
+                others = true;
                 format!("{}{INSTEAD_OF}{applied}", one.live)
             } else {
                 one.live.clone()
             };
         }
+        others
     }
 
     /// Kind and name of what was taken although it is not what was applied. From now on it differs again.
@@ -92,11 +108,14 @@ impl LabProgress {
 
 impl State {
     /// Notes what is another's while a go is under way, also where it is soon changed back: what was seen meanwhile may be of
-    /// that.
+    /// that. So too where the go has ended unproven, since it is looked up again.
     pub(super) fn mark_foreign(&mut self, seen: &[Difference], out: &mut Vec<Effect>) {
-        let step = match self.phase {
-            StagePhase::Working { step, .. } | StagePhase::Interrupted { step } => step,
-            _ => return,
+        let of_go = match self.phase {
+            StagePhase::Working { step, .. } | StagePhase::Interrupted { step } => {
+                step.is_stage_work()
+            }
+            StagePhase::Unproven { .. } => true,
+            _ => false,
         };
         let others: BTreeSet<String> = seen
             .iter()
@@ -104,7 +123,7 @@ impl State {
             .filter_map(|one| Fingerprint::parse(&one.kept))
             .map(|of| format!("{}/{}", of.kind, of.name))
             .collect();
-        let run = self.run_mut().filter(|_| step.is_stage_work());
+        let run = self.run_mut().filter(|_| of_go);
         if let Some(run) = run
             && !others.is_subset(&run.foreign)
         {
@@ -117,35 +136,71 @@ impl State {
     #[must_use]
     pub fn may_judge_on(&self, message: &Message) -> bool {
         match message {
-            Message::Collected { .. } => self.working() == Some(Step::Collecting),
+            Message::Collected { .. } => match self.working() {
+                Some(Step::Collecting) => true,
+                // A probe waits for those before it, and what is not known of them ends the go.
+                Some(Step::Settling(_)) => !self.observes() && !self.all_settled(),
+                _ => false,
+            },
             Message::Reviewed { .. } => self.working() == Some(Step::Reviewing),
             Message::Gate(report) => {
-                let last = self
-                    .current_stage()
-                    .is_some_and(|stage| stage.probes.is_empty());
-                let ended = report.failed.is_some() || (report.open && last);
-                ended && self.working() == Some(Step::Gate)
+                self.working() == Some(Step::Gate) && self.gate_may_end(report)
             }
             _ => false,
         }
     }
 
+    /// Whether the go may be judged, or pass, on this report of its gate.
+    fn gate_may_end(&self, report: &GateReport) -> bool {
+        let stage = self.current_stage();
+        let last = stage.is_some_and(|stage| stage.probes.is_empty());
+        let must_fail = self.gate_must_fail();
+        match &report.failed {
+            // Requests follow, if there are any.
+            Some(error) if self.observes() || must_fail.as_ref() == Some(&error.reason) => last,
+            // What could not be looked at is unproven, whatever is there.
+            Some(error) => !error.environment,
+            None => report.open && (last || must_fail.is_some()),
+        }
+    }
+
+    /// Passes the stage that nothing was sent for or that only looks, unless objects are not those of the lab.
+    pub(super) fn pass_over_own(&mut self, out: &mut Vec<Effect>) {
+        let Some(foreign) = self.foreign() else {
+            self.pass(out);
+            return;
+        };
+        self.phase = StagePhase::Unproven {
+            reasons: vec![open_over(&foreign)],
+        };
+        out.push(Effect::Checkpoint);
+    }
+
+    /// The objects could not be looked at before the verdict: nobody knows whose they are, and nothing is judged on them.
+    pub(super) fn on_not_compared(&mut self, why: &str, out: &mut Vec<Effect>) {
+        if !self.working().is_some_and(Step::is_stage_work) {
+            return;
+        }
+        let error = StepError {
+            reason: NOT_COMPARED.to_owned(),
+            text: format!(
+                "whether somebody else has changed the lab's objects could not be seen, so that nothing is judged on them ({why}): see to it that the cluster answers and that they can be read, then check again"
+            ),
+            environment: true,
+        };
+        self.stop(&error, out);
+    }
+
     /// What a failure says where objects are not those of the lab: nothing of what the learner has applied.
     pub(super) fn failed_over_foreign(&mut self, failure: &StageFailure) -> Option<StagePhase> {
         let foreign = self.foreign()?;
-        let open = |reason: &str, text: String| OpenReason {
+        let failed = OpenReason {
             probe: None,
-            reason: reason.to_owned(),
-            text,
+            reason: failure.reason.clone(),
+            text: failure.text.clone(),
             environment: false,
         };
-        let reasons = vec![
-            open(
-                FOREIGN,
-                sentence(&foreign.claim, foreign.because.as_deref()),
-            ),
-            open(&failure.reason, failure.text.clone()),
-        ];
+        let reasons = vec![open_over(&foreign), failed];
         Some(StagePhase::Unproven { reasons })
     }
 

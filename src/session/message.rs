@@ -66,6 +66,9 @@ pub enum Message {
     Rewound { result: Result<(), StepError> },
     /// How the objects of the lab differ from what it had applied. Empty when they agree again.
     Drift(Vec<Difference>),
+    /// Whether somebody else has changed the lab's objects could not be seen before the go at the stage was to be judged; in
+    /// place of the message that would have ended it.
+    NotCompared { why: String },
     /// What all work waits for while nothing is heard of the cluster; `None` once something is again.
     Unheard(Option<Wait>),
     /// The learner's choice after [`Message::Drift`].
@@ -203,8 +206,8 @@ pub enum Effect {
         stage: String,
         attempt: u32,
         mode: GateMode,
-        /// The requests are sent although the Sensor does not hold, so that a failure counts once they would be taken in.
-        sends_anyway: bool,
+        /// The reason for which it must fail; requests follow that failure, which counts once they would be taken in.
+        must_fail: Option<String>,
     },
     Send {
         lab: String,

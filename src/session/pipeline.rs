@@ -267,7 +267,7 @@ impl State {
             stage: self.stage_name(),
             attempt: self.attempt(),
             mode,
-            sends_anyway: self.gate_must_fail().is_some(),
+            must_fail: self.gate_must_fail(),
         });
     }
 

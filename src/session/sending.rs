@@ -284,7 +284,7 @@ impl State {
                 .failed
                 .as_ref()
                 .map(|error| format!("the gate did not open: {}", error.text));
-            self.pass(out);
+            self.pass_over_own(out);
             return;
         }
         let lab = self.lab_name();

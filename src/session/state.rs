@@ -162,6 +162,7 @@ impl State {
             Message::Reviewed { result } => self.on_reviewed(result, &mut out),
             Message::Rewound { result } => self.on_rewound(result, context, &mut out),
             Message::Drift(drift) => self.on_drift(drift, &mut out),
+            Message::NotCompared { why } => self.on_not_compared(&why, &mut out),
             Message::Unheard(wait) => self.unheard = wait,
             learner => {
                 self.notice = None;
@@ -474,11 +475,11 @@ impl State {
                 self.phase = self.phase_but_reapplying();
                 let text = self.drift().join("; ");
                 let drift = std::mem::take(&mut self.drift);
-                self.here_mut().adopt_fingerprints(&drift);
+                let others = self.here_mut().adopt_fingerprints(&drift);
                 self.note("adopted", text, out);
                 out.push(Effect::Checkpoint);
                 let fix = self.current_stage().and_then(|stage| stage.fix.as_ref());
-                let applies = fix.filter(|_| self.phase != StagePhase::Passed);
+                let applies = fix.filter(|_| others && self.phase != StagePhase::Passed);
                 // A change that was made elsewhere would be gone without a word.
                 self.notice = applies.map(|fix| {
                     format!(

@@ -477,3 +477,26 @@ fn a_session_that_dies_again_and_again_comes_to_its_end() {
         }
     });
 }
+
+/// Who dies between the checkpoint that names a snapshot and its making has none, and not an older one of that name: that is
+/// made up for by the next start.
+#[test]
+fn an_older_snapshot_never_stands_for_one_that_was_not_made() {
+    let lab = LABS.iter().find(|lab| lab.intro).unwrap().name.clone();
+    let mut walk = Walk::new(&lab, None, &BTreeSet::new());
+    let name = format!("{lab}-0");
+    let snapshot = walk.session().join("snapshots").join(&name);
+    let applied = walk.session().join("applied-at").join(&name);
+    for file in [snapshot.join("cluster.db"), applied.clone()] {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "of an earlier go").unwrap();
+    }
+    let place = format!("before effect: {lab} 0 snapshot");
+    while !matches!(walk.step(true), End::Died(at) if at == place) {
+        assert!(walk.kills < 40, "nobody died at {place}");
+    }
+    assert!(!snapshot.exists() && !applied.exists());
+    assert!(matches!(walk.step(false), End::Done));
+    let made = std::fs::read(snapshot.join("cluster.db")).unwrap();
+    assert!(made.starts_with(b"SQLite format 3\0"));
+}

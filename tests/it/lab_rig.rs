@@ -71,12 +71,16 @@ const GUARD: Duration = Duration::from_secs(120);
 /// What the API answers to every write from now on: code and reason.
 type Refusal = Arc<Mutex<Option<(u16, &'static str)>>>;
 
-/// The way to the API, which can be cut, or refuse what is written.
+/// A part of the paths that the API lets nobody read from now on.
+type Hidden = Arc<Mutex<Option<&'static str>>>;
+
+/// The way to the API, which can be cut, or refuse what is written or read.
 #[derive(Clone)]
 struct Line {
     client: Client,
     cut: Arc<AtomicBool>,
     refusal: Refusal,
+    hidden: Hidden,
 }
 
 fn refused(code: u16, reason: &str) -> Response<Body> {
@@ -100,9 +104,13 @@ impl tower::Service<Request<Body>> for Line {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (client, cut) = (self.client.clone(), self.cut.load(Ordering::Relaxed));
         let refusal = *self.refusal.lock().unwrap();
+        let hidden = *self.hidden.lock().unwrap();
         Box::pin(async move {
             if let Some((code, reason)) = refusal.filter(|_| request.method() != Method::GET) {
                 return Ok(refused(code, reason));
+            }
+            if hidden.is_some_and(|part| request.uri().path().contains(part)) {
+                return Ok(refused(403, "Forbidden"));
             }
             if cut {
                 return Err("connection refused (os error 111)".into());
@@ -145,6 +153,7 @@ pub struct Rig {
     pub cluster: Arc<EmbeddedCluster>,
     cut: Arc<AtomicBool>,
     refusal: Refusal,
+    hidden: Hidden,
     seen: Cluster,
     catalog: Arc<Catalog>,
     state: tempfile::TempDir,
@@ -155,6 +164,7 @@ const RIG_PATIENCE: Patience = Patience {
     gate: Some(Duration::from_secs(40)),
     stuck: Duration::from_secs(1),
     collect: Duration::from_secs(20),
+    look: Duration::from_secs(15),
 };
 
 async fn driver(folder: &Path, seen: &Cluster, catalog: &Arc<Catalog>) -> Driver {
@@ -183,11 +193,12 @@ impl Rig {
         };
         let cluster = Arc::new(EmbeddedCluster::start(config).await.unwrap());
         let cut = Arc::new(AtomicBool::new(false));
-        let refusal = Refusal::default();
+        let (refusal, hidden) = (Refusal::default(), Hidden::default());
         let line = Line {
             client: cluster.client(),
             cut: Arc::clone(&cut),
             refusal: Arc::clone(&refusal),
+            hidden: Arc::clone(&hidden),
         };
         let reach = Reach {
             cluster: Arc::clone(&cluster),
@@ -200,6 +211,7 @@ impl Rig {
             cluster,
             cut,
             refusal,
+            hidden,
             seen,
             catalog,
             state,
@@ -237,6 +249,11 @@ impl Rig {
     /// Cuts the way to the cluster, or mends it.
     pub fn cut(&self, cut: bool) {
         self.cut.store(cut, Ordering::Relaxed);
+    }
+
+    /// Has the API let the session read nothing below such paths, or everything again.
+    pub fn hide(&self, part: Option<&'static str>) {
+        *self.hidden.lock().unwrap() = part;
     }
 
     /// Has the API answer every write of the session so, or let it through again.

@@ -184,6 +184,65 @@ async fn a_cluster_that_goes_away_during_a_check_leaves_it_unproven() {
     rig.stop().await;
 }
 
+/// The look before the verdict that could not look is not one that saw nothing: neither a pass nor a failure, also where what
+/// is applied is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_waits_for_a_look_that_could_look() {
+    let collecting = |phase: &StagePhase| {
+        matches!(
+            phase,
+            StagePhase::Working {
+                step: Step::Collecting,
+                ..
+            }
+        )
+    };
+    let mut rig = Rig::start().await;
+    for (file, passes) in [(MANIFEST, false), ("filter-path/solution.yaml", true)] {
+        rig.edit_from(file);
+        rig.driver.tell(eventlab::session::Message::Next).unwrap();
+        rig.settle(collecting).await;
+        rig.hide(Some("/roles/"));
+        let StagePhase::Unproven { reasons } = rig.settle(|_| false).await else {
+            panic!("{:?}", rig.driver.state().phase());
+        };
+        assert_eq!(reasons[0].reason, "not-compared", "{reasons:?}");
+        assert!(reasons[0].environment, "{reasons:?}");
+        assert!(reasons[0].text.contains("Role/"), "{reasons:?}");
+        rig.hide(None);
+        let phase = rig.check().await;
+        assert_eq!(phase == StagePhase::Passed, passes, "{phase:?}");
+        assert_eq!(matches!(phase, StagePhase::Failed { .. }), !passes);
+    }
+
+    // What was to be judged is no matter of the go after it, and does not hold it up.
+    rig.driver.tell(eventlab::session::Message::Retry).unwrap();
+    rig.settle(collecting).await;
+    rig.hide(Some("/roles/"));
+    let held = tokio::time::timeout(std::time::Duration::from_secs(5), rig.settle(|_| false));
+    assert!(held.await.is_err(), "{:?}", rig.driver.state().phase());
+    let before = rig.driver.state().attempt();
+    rig.driver.tell(eventlab::session::Message::Cancel).unwrap();
+    rig.hide(None);
+    rig.driver.tell(eventlab::session::Message::Retry).unwrap();
+    assert_eq!(rig.settle(|_| false).await, StagePhase::Passed);
+    assert!(rig.driver.state().attempt() > before);
+    rig.stop().await;
+}
+
+/// A destination beside the ledger that could not be looked for is not one that is not there: what a run has left is not known.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_effect_is_judged_while_nobody_knows_where_there_could_be_one() {
+    let mut rig = Rig::start().await;
+    rig.edit_from("filter-path/solution.yaml");
+    rig.hide(Some("/services/crm"));
+    let phase = rig.check().await;
+    assert!(matches!(phase, StagePhase::Unproven { .. }), "{phase:?}");
+    rig.hide(None);
+    assert_eq!(rig.check().await, StagePhase::Passed);
+    rig.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn manifests_that_are_none_are_refused_with_their_place() {
     let mut rig = Rig::start().await;

@@ -5,12 +5,14 @@ use crate::runner::facts::{self, Place};
 
 impl Task {
     pub(super) async fn look_at_ledger(&mut self) {
-        if !self.bus_read && self.cluster.by_log_alone().is_none() {
-            // Rows of arrivals that nobody can place yet would be passed over.
+        if !self.places_arrivals() {
             return;
         }
+        let Some(destination) = self.destination().await else {
+            return;
+        };
         let ended = std::mem::take(&mut self.ended);
-        let records = if self.destination {
+        let records = if destination {
             self.cluster.records(self.records_read).await
         } else {
             Ok(Vec::new())
@@ -23,6 +25,7 @@ impl Task {
                 return;
             }
         };
+        let before = (self.ledger_read, self.records_read);
         for row in &view.attempts {
             self.placed_by_trace(&row.arrival, Some(&row.trace)).await;
         }
@@ -44,7 +47,6 @@ impl Task {
                 new.push(facts::claim_changed(&place, &row));
             }
         }
-        self.claims_read = true;
         for row in view.attempts {
             self.ledger_read.attempts = self.ledger_read.attempts.max(row.seq);
             self.executions_with_rows.insert(row.workflow_uid.clone());
@@ -59,6 +61,14 @@ impl Task {
                 new.push(facts::ledger_effect(&arrival, &row));
             }
         }
+        if !self.places_arrivals() {
+            // The bus went away meanwhile: these rows are read again.
+            (self.ledger_read, self.records_read) = before;
+            self.ended.extend(ended);
+            self.write(new);
+            return;
+        }
+        self.claims_read = true;
         for (uid, id) in ended {
             if self.executions_with_rows.contains(&uid) {
                 continue;
@@ -68,6 +78,22 @@ impl Task {
             }
         }
         self.write(new);
+    }
+
+    /// Rows of arrivals that nobody can place yet would be passed over.
+    fn places_arrivals(&self) -> bool {
+        self.bus_read || self.cluster.by_log_alone().is_some()
+    }
+
+    /// Whether there is a destination. Until that is known, nobody knows that a run has left nothing there.
+    async fn destination(&mut self) -> Option<bool> {
+        if self.destination.is_none() {
+            match self.cluster.has_destination().await {
+                Ok(there) => self.destination = Some(there),
+                Err(error) => tracing::debug!(%error, "the destination was not looked for"),
+            }
+        }
+        self.destination
     }
 
     /// A change of a claim belongs where its run belongs; one by hand or by a relay, to where the session stands.

@@ -188,15 +188,27 @@ impl WorkingCopies {
         let noted = |one: &&str| Some(((*one).to_owned(), self.applied(one)?));
         let texts: BTreeMap<String, String> = manifests.iter().filter_map(noted).collect();
         if texts.is_empty() {
-            return match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-                _ => Ok(()),
-            };
+            return self.forget_kept(snapshot);
         }
         let text = serde_json::to_string(&texts).map_err(|error| failed(error.into()))?;
         let file = self.written_beside(&path, &text).map_err(failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
         Ok(())
+    }
+
+    /// Drops what is kept under the name of a snapshot; fine if there is nothing.
+    ///
+    /// # Errors
+    /// It is there and cannot be removed.
+    pub fn forget_kept(&self, snapshot: &str) -> Result<(), FilesError> {
+        self.path(snapshot)?;
+        let path = self.kept.join(snapshot);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(FilesError::io("note what was applied in", &path, error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Notes again what was noted as applied of these manifests when the cluster was as it is put back now. Of what was not

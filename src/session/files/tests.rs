@@ -305,6 +305,15 @@ fn what_was_applied_goes_back_with_a_snapshot() {
     copies.note_applied("lab/a.yaml", "later").unwrap();
     copies.put_back_applied("lab-report", &files).unwrap();
     assert_eq!(noted(), of([None, None]));
+    copies.keep_applied("lab-report", &files).unwrap();
+    copies.note_applied("lab/a.yaml", "later").unwrap();
+    copies.keep_applied("lab-report", &files).unwrap();
+    // Forgotten with its snapshot, and again where there is none.
+    for _ in 0..2 {
+        copies.forget_kept("lab-report").unwrap();
+        copies.put_back_applied("lab-report", &files).unwrap();
+        assert_eq!(noted(), of([None, None]));
+    }
     fs::write(dir.path().join("applied-at/lab-fix"), [0; 40]).unwrap();
     copies.note_applied("lab/a.yaml", "later").unwrap();
     copies.put_back_applied("lab-fix", &files).unwrap();
@@ -313,6 +322,7 @@ fn what_was_applied_goes_back_with_a_snapshot() {
     assert_eq!(other.as_deref(), Some("of another lab"));
     assert!(copies.keep_applied("../out", &files).is_err());
     assert!(copies.put_back_applied("../out", &files).is_err());
+    assert!(copies.forget_kept("../out").is_err());
 }
 
 proptest! {

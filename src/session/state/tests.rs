@@ -13,6 +13,7 @@ use super::*;
 
 mod checks;
 mod comebacks;
+mod foreign;
 mod observing;
 mod properties;
 mod stories;

@@ -70,7 +70,7 @@ fn a_gate_that_must_fail_lets_the_probes_pass_only_when_it_does() {
         matches!(
             effect,
             Effect::OpenGate {
-                sends_anyway: true,
+                must_fail: Some(_),
                 ..
             }
         )

@@ -1,13 +1,12 @@
 //! What a learner sees after the process ended and came back.
 
-use super::stories::reasons;
 use super::*;
 use crate::evidence::journal::unresolved;
 use crate::session::Checkpoint;
 
 impl Session {
     /// The process ends and comes back; answers what it did by itself.
-    fn restart(&mut self) -> Vec<Effect> {
+    pub(super) fn restart(&mut self) -> Vec<Effect> {
         let checkpoint = self.state.checkpoint();
         self.restart_from(Some(checkpoint))
     }
@@ -23,7 +22,7 @@ impl Session {
         effects
     }
 
-    fn deliver(&mut self, effects: &[Effect]) {
+    pub(super) fn deliver(&mut self, effects: &[Effect]) {
         for effect in effects {
             for message in self.runner.answer(effect) {
                 self.say(message);
@@ -254,226 +253,12 @@ fn what_is_adopted_is_compared_as_it_is_from_then_on() {
 fn who_adopts_a_change_where_a_manifest_is_edited_hears_where_it_belongs() {
     for (stage, said) in [("fix", true), ("send", false)] {
         let mut session = Session::at(stage);
+        session.here_fingerprints(vec![a_difference().kept]);
         session.say(Message::Drift(vec![a_difference()]));
         session.raw(Message::Reconcile(Reconcile::Adopt));
         let notice = session.state.notice().unwrap_or_default();
         assert_eq!(notice.contains("sensor.yaml"), said, "{stage}: {notice}");
     }
-}
-
-/// A look at the Sensor of the lab: what is kept of it, and what it is now.
-fn seen(kept: &str, uid: &str, hash: &str) -> Message {
-    let line = |uid: &str, hash: &str| format!("v1 Sensor orders {uid} {hash}");
-    Message::Drift(vec![Difference {
-        text: "Sensor/orders was changed".to_owned(),
-        kept: line("uid", kept),
-        live: line(uid, hash),
-    }])
-}
-
-fn with_a_sensor() -> Session {
-    let mut session = Session::at("send");
-    session.here_fingerprints(vec!["v1 Sensor orders uid 1".to_owned()]);
-    session
-}
-
-#[test]
-fn no_stage_passes_on_an_object_that_was_taken_although_it_is_not_the_labs() {
-    let mut session = with_a_sensor();
-    // Changed, taken; changed again, taken; and the process comes back.
-    session.say(seen("1", "uid", "2"));
-    session.say(Message::Reconcile(Reconcile::Adopt));
-    session.say(seen("2", "uid", "3"));
-    session.say(Message::Reconcile(Reconcile::Adopt));
-    session.restart();
-    session.say(Message::Next);
-    let open = reasons(&session)[0].clone();
-    assert_eq!(open.reason, "foreign-object");
-    assert!(open.text.contains("Sensor/orders"), "{}", open.text);
-    let kept = &session.state.progress_here().unwrap().fingerprints;
-    assert!(
-        kept.contains(&"v1 Sensor orders uid 1".to_owned()),
-        "it differs again, and is asked about again: {kept:?}"
-    );
-    // What was seen over it does not count once everything is the lab's again, whoever saw to that.
-    let effects = session.say(Message::Next);
-    assert!(kinds(&effects).contains(&"send"), "{:?}", kinds(&effects));
-    assert_eq!(session.state.phase, StagePhase::Passed);
-}
-
-#[test]
-fn applied_again_the_stage_starts_anew_also_when_it_was_cut_off() {
-    let mut session = with_a_sensor();
-    session.say(seen("1", "uid", "2"));
-    session.say(Message::Reconcile(Reconcile::Adopt));
-    session.say(Message::Next);
-    assert_eq!(reasons(&session)[0].reason, "foreign-object");
-    session.say(seen("1", "uid", "2"));
-    session.say(Message::Reconcile(Reconcile::Reapply));
-    assert_eq!(session.state.phase, StagePhase::Fresh);
-
-    let mut session = with_a_sensor();
-    session.say(seen("1", "uid", "2"));
-    session.say(Message::Reconcile(Reconcile::Adopt));
-    session.until_silent_at_send();
-    session.restart();
-    session.say(seen("2", "uid", "3"));
-    session.say(Message::Reconcile(Reconcile::Reapply));
-    assert_eq!(session.state.phase, StagePhase::Fresh);
-}
-
-#[test]
-fn an_object_that_is_the_labs_again_is_no_foreign_one() {
-    for (uid, hash) in [("another", "1"), ("uid", "1")] {
-        let mut session = with_a_sensor();
-        session.say(seen("1", "uid", "2"));
-        session.say(Message::Reconcile(Reconcile::Adopt));
-        session.say(seen("2", uid, hash));
-        session.say(Message::Reconcile(Reconcile::Adopt));
-        session.say(Message::Next);
-        assert_eq!(session.state.phase, StagePhase::Passed, "{uid} {hash}");
-    }
-    // Another version of the cluster is no object of the lab.
-    let mut session = Session::at("send");
-    let version = |version: &str| format!("version Cluster kubernetes - {version}");
-    session.here_fingerprints(vec![version("v1")]);
-    session.say(Message::Drift(vec![Difference {
-        text: "Cluster/kubernetes has version v2".to_owned(),
-        kept: version("v1"),
-        live: version("v2"),
-    }]));
-    session.say(Message::Reconcile(Reconcile::Adopt));
-    session.say(Message::Next);
-    assert_eq!(session.state.phase, StagePhase::Passed);
-}
-
-/// Works on a stage; with the first request its Sensor is changed, and `meanwhile` is told before the request is answered.
-fn changed_while_it_works(meanwhile: &[Message]) -> Session {
-    let mut session = with_a_sensor();
-    let (mut queue, mut changed) = (VecDeque::from([Message::Next]), false);
-    while let Some(message) = queue.pop_front() {
-        for effect in session.raw(message) {
-            if matches!(effect, Effect::Send { .. }) && !changed {
-                changed = true;
-                session.raw(seen("1", "uid", "2"));
-                assert!(!session.state.footer().reconcile, "not while it works");
-                assert_eq!(session.state.footer().next, "sending nested");
-                for message in meanwhile {
-                    session.raw(message.clone());
-                }
-            }
-            queue.extend(session.runner.answer(&effect));
-        }
-    }
-    session
-}
-
-#[test]
-fn what_is_changed_while_a_stage_works_keeps_it_from_passing() {
-    let session = changed_while_it_works(&[]);
-    assert_eq!(reasons(&session)[0].reason, "foreign-object");
-    assert!(session.state.footer().reconcile);
-    // Changed back before anything is judged: what was seen between may be of the other.
-    let mut session = changed_while_it_works(&[Message::Drift(Vec::new())]);
-    assert_eq!(reasons(&session)[0].reason, "foreign-object");
-    assert!(!session.state.footer().reconcile);
-    let effects = session.say(Message::Next);
-    assert!(kinds(&effects).contains(&"send"), "{:?}", kinds(&effects));
-    assert_eq!(session.state.phase, StagePhase::Passed);
-}
-
-/// What fails over objects of somebody else's is not what the learner has applied: neither a probe nor the gate.
-#[test]
-fn what_is_refuted_over_another_object_is_no_failure_of_the_learner() {
-    let refuting = |session: &mut Session| {
-        let fate = Fate::Stopped {
-            layer: Layer::Submit,
-            reason: Reason::Forbidden,
-        };
-        session.runner.fates.insert("nested".to_owned(), fate);
-    };
-    let mut own = with_a_sensor();
-    refuting(&mut own);
-    own.say(Message::Next);
-    let refuted = own.state.phase.clone();
-    assert!(matches!(refuted, StagePhase::Failed { .. }), "{refuted:?}");
-
-    let mut adopted = with_a_sensor();
-    refuting(&mut adopted);
-    adopted.say(seen("1", "uid", "2"));
-    adopted.say(Message::Reconcile(Reconcile::Adopt));
-    adopted.say(Message::Next);
-    let open = reasons(&adopted);
-    assert_eq!(open[0].reason, "foreign-object");
-    let said = open.iter().any(|one| one.text.contains("submit layer"));
-    assert!(said, "what was seen is told all the same: {open:?}");
-    let tries = |session: &Session| session.state.progress_here().unwrap().failures.clone();
-    assert!(tries(&adopted).is_empty(), "{:?}", tries(&adopted));
-    adopted.restart();
-    assert_eq!(reasons(&adopted)[0].reason, "foreign-object");
-    adopted.state = adopted.state.clone().as_judged();
-    assert_eq!(reasons(&adopted)[0].reason, "foreign-object");
-
-    let mut gate = Session::at("gate");
-    gate.here_fingerprints(vec!["v1 Sensor orders uid 1".to_owned()]);
-    gate.say(seen("1", "uid", "2"));
-    gate.say(Message::Reconcile(Reconcile::Adopt));
-    let effects = gate.raw(Message::Next);
-    assert!(kinds(&effects).contains(&"gate"), "{:?}", kinds(&effects));
-    gate.raw(Message::Gate(GateReport {
-        failed: Some(StepError {
-            reason: "invalid-sensor".to_owned(),
-            text: "the controller refuses it".to_owned(),
-            environment: false,
-        }),
-        ..GateReport::default()
-    }));
-    let open = reasons(&gate);
-    assert_eq!(open[0].reason, "foreign-object");
-    assert_eq!(open[1].reason, "invalid-sensor");
-    assert!(tries(&gate).is_empty(), "{:?}", tries(&gate));
-}
-
-#[test]
-fn what_was_seen_over_another_object_does_not_count_after_a_cut() {
-    for back in [true, false] {
-        let mut session = with_a_sensor();
-        let trace = session.until_silent_at_send();
-        let attempt = session.state.attempt();
-        let sent = probe("nested", Fate::Applied);
-        session
-            .runner
-            .send(testing::LAB, "send", attempt, &trace, &sent);
-        session.say(seen("1", "uid", "2"));
-        let effects = session.restart();
-        session.deliver(&effects);
-        if back {
-            session.say(Message::Drift(Vec::new()));
-            session.say(Message::Next);
-            assert_eq!(reasons(&session)[0].reason, "foreign-object");
-        } else {
-            session.say(seen("1", "uid", "2"));
-            session.say(Message::Reconcile(Reconcile::Reapply));
-            assert_eq!(session.state.phase, StagePhase::Fresh);
-        }
-    }
-}
-
-#[test]
-fn what_differs_in_a_lab_is_no_matter_of_another() {
-    let of_all = Difference::of_all("the ledger's file is another".to_owned());
-    let mut session = with_a_sensor();
-    let Message::Drift(mut differences) = seen("1", "uid", "2") else {
-        unreachable!()
-    };
-    differences.insert(0, of_all.clone());
-    session.say(Message::Drift(differences));
-    // What differs everywhere is settled by the rewind that follows, if there is one.
-    session.raw(Message::GoTo {
-        lab: "first-order".to_owned(),
-        stage: 0,
-    });
-    assert_eq!(session.state.drift(), [of_all.text.as_str()]);
 }
 
 #[test]
@@ -551,7 +336,7 @@ fn old_progress_counts_only_while_the_evidence_proves_it() {
 }
 
 impl Session {
-    fn here_fingerprints(&mut self, lines: Vec<String>) {
+    pub(super) fn here_fingerprints(&mut self, lines: Vec<String>) {
         self.state.here_mut().take_fingerprints(lines);
     }
 }

@@ -71,6 +71,9 @@ fn stray() -> impl Strategy<Value = Message> {
         }),
         Just(Message::Drift(vec![a_difference()])),
         Just(Message::Drift(Vec::new())),
+        Just(Message::NotCompared {
+            why: "forbidden".to_owned(),
+        }),
         Just(Message::Unheard(Some(Wait {
             what: "the API server".to_owned(),
             since: Timestamp::MIN,
@@ -173,6 +176,18 @@ fn look(state: &State) {
     );
 }
 
+/// What no look at the objects came before says nothing of them.
+fn assert_not_judged(message: &Message, phase: &StagePhase) {
+    let says = match phase {
+        StagePhase::Passed | StagePhase::Failed { .. } => true,
+        StagePhase::Unproven { reasons } => reasons.iter().any(|one| !one.environment),
+        _ => false,
+    };
+    // What is applied and what is done are the session's own.
+    let own = matches!(message, Message::Applied { .. } | Message::Acted { .. });
+    assert!(own || !says, "{message:?} led to {phase:?}");
+}
+
 struct Play {
     session: Session,
     under_way: Vec<Message>,
@@ -214,7 +229,11 @@ impl Play {
         if let Message::Gate(report) = &message {
             self.watch.gate |= report.open;
         }
+        let looked_first = self.session.state.may_judge_on(&message);
         let effects = self.session.raw(message.clone());
+        if working && !looked_first {
+            assert_not_judged(&message, &self.session.state.phase);
+        }
         self.check_gate(&effects);
         self.watch.effects(&effects);
         let after = place(&self.session.state);
