@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::super::exit::Failure;
 use super::{ExplainArgs, events, is_kind};
 use crate::embedded::services::eventsource::{self, Intake};
+use crate::kinds::event_bus_of;
 use crate::report::explain::walk::Input;
 use crate::report::explain::{Dependency, Known, Request, Sensor, Token};
 
@@ -165,7 +166,7 @@ fn typed(
         if event.r#type.is_empty() {
             event.r#type = kind;
         }
-        *bus = Some(eventsource::bus_of(object));
+        *bus = Some(event_bus_of(object).to_owned());
     }
     Ok(input)
 }

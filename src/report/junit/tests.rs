@@ -347,7 +347,9 @@ fn whatever_is_in_a_run_the_document_holds_to_the_schema() {
             .map(|suite| suite.attributes[name].parse::<usize>());
         said.map(Result::unwrap).sum()
     };
-    for (name, sum) in [("failures", TEXTS.len() * 3), ("errors", TEXTS.len() * 3)] {
+    // What was cut off was green until then: one error says that it is not all.
+    let (failures, errors) = (TEXTS.len() * 3, TEXTS.len() * 3 + 1);
+    for (name, sum) in [("failures", failures), ("errors", errors)] {
         assert_eq!(bad(name), sum, "{name}");
         assert_eq!(root.attributes[name], sum.to_string());
     }

@@ -146,7 +146,8 @@ fn logs_are_read(k: &mut Kubectl) {
     k.fails("logs ghost", "pods \"ghost\" not found");
     let two = r#"run two --image=eventlab:dev --overrides={"spec":{"containers":[{"name":"a","image":"eventlab:dev","args":["ledger","serve","--db","/tmp/l.db"]},{"name":"b","image":"busybox"}]}}"#;
     k.ok(&two.replace('"', "\\\""), "pod/two created");
-    k.soon("get pod two -o jsonpath={..waiting.reason}", "ErrImagePull");
+    // `ErrImagePull` at first, which no poll is sure to meet; then `ImagePullBackOff`.
+    k.soon("get pod two -o jsonpath={..waiting.reason}", "ImagePull");
     k.ok("logs two", "Defaulted container \"a\" out of: a, b");
     k.fails(
         "logs two -c b",
