@@ -113,8 +113,36 @@ pub fn event_bus_of(object: &Value) -> &str {
         .unwrap_or(DEFAULT_EVENT_BUS)
 }
 
+/// Resource and group as `kubectl` takes them: `pods/log`, `deployments.apps`, `workflows.argoproj.io/status`.
+#[must_use]
+pub fn resource_in_group(group: &str, resource: &str) -> String {
+    match (group, resource.split_once('/')) {
+        ("", _) => resource.to_owned(),
+        (group, None) => format!("{resource}.{group}"),
+        (group, Some((resource, subresource))) => format!("{resource}.{group}/{subresource}"),
+    }
+}
+
 /// Environment variable that gives a child process the real port on 127.0.0.1 for its container port.
 #[must_use]
 pub fn real_port_variable(port: u16) -> String {
     format!("EVENTLAB_PORT_{port}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subresource_stands_behind_the_group() {
+        for (group, resource, wanted) in [
+            ("", "pods", "pods"),
+            ("", "pods/log", "pods/log"),
+            ("apps", "deployments", "deployments.apps"),
+            ("apps", "deployments/scale", "deployments.apps/scale"),
+            ("*", "*", "*.*"),
+        ] {
+            assert_eq!(resource_in_group(group, resource), wanted);
+        }
+    }
 }

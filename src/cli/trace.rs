@@ -18,7 +18,9 @@ use crate::kinds::NAMESPACE;
 use crate::report::explain::walk::{Input, walk};
 use crate::report::explain::{Request, Sensor, Stop, Walk};
 use crate::runner::sending;
-use crate::runner::trace::{Finding, Pipeline, Search, Sought, Standing, TraceError, Webhook};
+use crate::runner::trace::{
+    Finding, Pipeline, Search, Sought, Standing, TraceError, Webhook, verdict,
+};
 
 /// Arguments of `trace`.
 #[derive(Clone, Debug, Args)]
@@ -298,7 +300,7 @@ fn prediction(predicted: &Result<Walk, String>) -> String {
 }
 
 fn tell(args: &TraceArgs, search: &Search, findings: &[Finding], predicted: &Result<Walk, String>) {
-    let verdict = verdict(findings);
+    let verdict = verdict(findings).text;
     if args.format == Format::Json {
         let value = json!({
             "arrival": search.arrival(),
@@ -326,37 +328,6 @@ fn tell(args: &TraceArgs, search: &Search, findings: &[Finding], predicted: &Res
     print(&verdict);
 }
 
-fn verdict(findings: &[Finding]) -> String {
-    if let Some(stopped) = findings
-        .iter()
-        .find(|one| one.standing == Standing::Stopped)
-    {
-        return format!(
-            "proven: it was stopped at {}: {}",
-            stopped.layer, stopped.line
-        );
-    }
-    let last = findings
-        .iter()
-        .rposition(|one| one.standing == Standing::Through);
-    if let [only] = findings
-        && only.standing == Standing::Unproven
-    {
-        return format!("unproven: {}", only.line);
-    }
-    let next = last.map_or(findings.first(), |last| findings.get(last + 1));
-    match (last.and_then(|last| findings.get(last)), next) {
-        (Some(last), None) => format!("proven: it came through {}", last.layer),
-        (Some(last), Some(next)) => {
-            format!(
-                "unproven: it came through {}; {} is not known",
-                last.layer, next.layer
-            )
-        }
-        (None, _) => "unproven: nothing is known of it".to_owned(),
-    }
-}
-
 fn exit(findings: &[Finding], known: bool) -> Exit {
     // A request that was not sent: nothing could be looked at.
     if let [only] = findings
@@ -365,10 +336,7 @@ fn exit(findings: &[Finding], known: bool) -> Exit {
         return Exit::Environment;
     }
     let stopped = findings.iter().any(|one| one.standing == Standing::Stopped);
-    let ran = findings
-        .last()
-        .is_some_and(|last| last.standing == Standing::Through);
-    if stopped || (known && ran) {
+    if verdict(findings).proven && (known || stopped) {
         Exit::Proven
     } else {
         Exit::NotProven

@@ -12,6 +12,7 @@ use kube::client::{AuthError, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::hearing::Hearing;
+use super::login::Login;
 use super::proxy::{self, Surroundings};
 use super::{doctor, steady, unanswered};
 use crate::embedded::api::tls::init_tls;
@@ -74,6 +75,7 @@ pub struct Context {
     pub production: Option<String>,
     pub client: Client,
     config: Config,
+    login: Option<Login>,
     kubeconfig: Option<PathBuf>,
     hearing: Arc<OnceLock<Hearing>>,
 }
@@ -120,8 +122,9 @@ impl Context {
             None => Surroundings::here().proxy(&config.cluster_url),
         }
         .map_err(unusable)?;
-        let client =
-            client(config.clone()).map_err(|error| unusable(without_client(&config, &error)))?;
+        let without = |error| unusable(without_client(&config, &error));
+        let login = Login::of(&config).map_err(without)?;
+        let client = client(config.clone(), login.as_ref()).map_err(without)?;
         Ok(Self {
             name: request.name.clone(),
             server: config.cluster_url.to_string(),
@@ -129,6 +132,7 @@ impl Context {
             production,
             client,
             config,
+            login,
             kubeconfig: request.kubeconfig.clone().or_else(only_listed),
             hearing: Arc::default(),
         })
@@ -155,7 +159,10 @@ impl Context {
     /// Tells while nothing is heard of the API server; asks from the first call on. To be called inside a tokio runtime.
     #[must_use]
     pub fn hearing(&self) -> Hearing {
-        let start = || Hearing::start(self.client.clone(), self.server.clone());
+        let start = || {
+            let (client, server) = (self.client.clone(), self.server.clone());
+            Hearing::start(client, server, self.login.clone())
+        };
         self.hearing.get_or_init(start).clone()
     }
 
@@ -219,7 +226,8 @@ impl Context {
     }
 
     fn made(&self, config: Config) -> Result<Client, ContextError> {
-        client(config).map_err(|error| ContextError::Unusable {
+        let login = self.login.as_ref();
+        client(config, login).map_err(|error| ContextError::Unusable {
             name: self.name.clone(),
             place: place(self.kubeconfig.as_deref()),
             reason: unanswered(&error),
@@ -227,13 +235,24 @@ impl Context {
     }
 }
 
-fn client(config: Config) -> Result<Client, kube::Error> {
-    if let Some(through) = config.proxy_url.clone() {
-        return proxy::client(config, &through);
+/// A client; with the login of the context, where its configuration has that login's program.
+fn client(mut config: Config, login: Option<&Login>) -> Result<Client, kube::Error> {
+    let login = login.filter(|_| config.auth_info.exec.is_some());
+    if login.is_some() {
+        config.auth_info.exec = None;
     }
-    Ok(ClientBuilder::try_from(config)?
-        .with_layer(&steady::layer())
-        .build())
+    let namespace = config.default_namespace.clone();
+    let client = match config.proxy_url.clone() {
+        Some(through) => proxy::client(config, &through)?,
+        None => ClientBuilder::try_from(config)?
+            .with_layer(&steady::layer())
+            .build(),
+    };
+    Ok(match login {
+        // Outside of what limits an answer: a login takes as long as a person takes.
+        Some(login) => login.before(client, &namespace),
+        None => client,
+    })
 }
 
 /// Why there is no client; a login program that is not there is named, with what the kubeconfig says of getting it.
@@ -468,6 +487,29 @@ mod tests {
             assert!(error.contains(told), "{told}: {error}");
             assert!(!error.contains("Output {"), "{error}");
         }
+    }
+
+    /// A person who logs in by a browser does so once, however many clients are made and requests sent.
+    #[tokio::test]
+    async fn a_login_program_is_asked_once_for_all_clients() {
+        let folder = tempfile::tempdir().unwrap();
+        let (starts, given) = (folder.path().join("starts"), folder.path().join("given"));
+        let credential = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t","expirationTimestamp":"2999-01-01T00:00:00Z"}}"#;
+        std::fs::write(&given, credential).unwrap();
+        let exec = format!(
+            "exec: {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [-c, 'echo 1 >> {}; cat {}']}}",
+            starts.display(),
+            given.display()
+        );
+        let context = Context::of_text(&config("a", "", &exec), "a")
+            .await
+            .unwrap();
+        let other = context.impersonating("dana", &[]).unwrap();
+        for client in [&context.client, &context.client, &other] {
+            // Nobody listens there; the login comes before that.
+            assert!(client.apiserver_version().await.is_err());
+        }
+        assert_eq!(std::fs::read_to_string(&starts).unwrap(), "1\n");
     }
 
     #[tokio::test]

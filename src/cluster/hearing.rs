@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
+use super::login::Login;
 use super::unanswered;
 
 /// How a server is asked.
@@ -62,13 +63,13 @@ impl Drop for Asker {
 
 impl Hearing {
     /// Begins to ask. To be called inside a tokio runtime.
-    pub(super) fn start(client: Client, server: String) -> Self {
-        Self::in_rhythm(client, server, RHYTHM)
+    pub(super) fn start(client: Client, server: String, login: Option<Login>) -> Self {
+        Self::in_rhythm(client, server, login, RHYTHM)
     }
 
-    fn in_rhythm(client: Client, server: String, rhythm: Rhythm) -> Self {
+    fn in_rhythm(client: Client, server: String, login: Option<Login>, rhythm: Rhythm) -> Self {
         let (says, said) = watch::channel(None);
-        let asker = tokio::spawn(ask(client, server, rhythm, says));
+        let asker = tokio::spawn(ask(client, server, login, rhythm, says));
         Self {
             said,
             _asker: Arc::new(Asker(asker.abort_handle())),
@@ -85,14 +86,27 @@ impl Hearing {
     }
 }
 
-async fn ask(client: Client, server: String, rhythm: Rhythm, says: watch::Sender<Option<Silence>>) {
+async fn ask(
+    client: Client,
+    server: String,
+    login: Option<Login>,
+    rhythm: Rhythm,
+    says: watch::Sender<Option<Silence>>,
+) {
+    let no_answer = || match &login {
+        Some(login) if login.is_under_way() => {
+            "the context's login program, which has not ended: end the login where it asks for it"
+                .to_owned()
+        }
+        _ => format!("the API server, which does not answer ({server})"),
+    };
     loop {
         let asked = Timestamp::now();
         let answer = client.apiserver_version();
         let mut answer = std::pin::pin!(answer);
         let mut known = timeout(rhythm.late, &mut answer).await;
         if known.is_err() {
-            tell(&says, asked, format!("does not answer ({server})"));
+            tell(&says, asked, no_answer());
             known = timeout(rhythm.lost, &mut answer).await;
         }
         match known {
@@ -102,16 +116,18 @@ async fn ask(client: Client, server: String, rhythm: Rhythm, says: watch::Sender
                     sleep(rhythm.pause).await;
                     continue;
                 }
-                Some(why) => tell(&says, asked, format!("is not reached: {why} ({server})")),
+                Some(why) => {
+                    let what = format!("the API server, which is not reached: {why} ({server})");
+                    tell(&says, asked, what);
+                }
             },
-            Err(_) => tell(&says, asked, format!("does not answer ({server})")),
+            Err(_) => tell(&says, asked, no_answer()),
         }
         sleep(rhythm.again).await;
     }
 }
 
-fn tell(says: &watch::Sender<Option<Silence>>, asked: Timestamp, how: String) {
-    let what = format!("the API server, which {how}");
+fn tell(says: &watch::Sender<Option<Silence>>, asked: Timestamp, what: String) {
     says.send_if_modified(|said| {
         let since = said.as_ref().map_or(asked, |before| before.since);
         let new = said.as_ref().is_none_or(|before| before.what != what);
@@ -176,7 +192,7 @@ mod tests {
             }
         });
         let client = Client::new(service, "default");
-        Hearing::in_rhythm(client, "https://a:6443/".to_owned(), FAST)
+        Hearing::in_rhythm(client, "https://a:6443/".to_owned(), None, FAST)
     }
 
     /// Waits until this is said: nothing of a silence for `None`.
@@ -245,7 +261,7 @@ mod tests {
             std::future::pending::<Result<Response<Body>, std::io::Error>>()
         });
         let client = Client::new(service, "default");
-        let hearing = Hearing::in_rhythm(client, String::new(), FAST);
+        let hearing = Hearing::in_rhythm(client, String::new(), None, FAST);
         let copy = hearing.clone();
         drop(hearing);
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -17,6 +17,7 @@ mod hearing;
 mod inventory;
 mod kube_host;
 mod ledger;
+mod login;
 mod logs;
 mod manifest;
 mod merge;

@@ -14,6 +14,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 
 use super::{AccessReview, Cluster, LookError};
+use crate::kinds::resource_in_group;
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
 /// So many rights are named where there are more than an account needs.
@@ -144,15 +145,6 @@ fn is_about_oneself((verb, group, resource): &Triple) -> bool {
     verb == "create"
         && ["authorization.k8s.io", "authentication.k8s.io"].contains(&group.as_str())
         && resource.starts_with("selfsubject")
-}
-
-/// Resource and group as `kubectl auth can-i` writes them.
-fn resource_in_group(group: &str, resource: &str) -> String {
-    match (group, resource.split_once('/')) {
-        ("", _) => resource.to_owned(),
-        (group, None) => format!("{resource}.{group}"),
-        (group, Some((resource, subresource))) => format!("{resource}.{group}/{subresource}"),
-    }
 }
 
 /// The first few of them in words.

@@ -4,12 +4,14 @@ use std::error::Error;
 
 use kube::client::AuthError;
 
+use super::login::NotEnded;
+
 /// What an API server said, or why nothing was heard of it, in one line and with the next step.
 #[must_use]
 pub fn told(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 401 => format!(
-            "{}: the login of the context is not taken, it may have run out; log in again (`kubectl auth whoami` says who you are)",
+            "{}: the login of the context is not taken, it may have run out; log in again (`kubectl auth whoami` says who you are), and start eventlab again if that does not help",
             status.message
         ),
         kube::Error::Api(status) if status.code == 403 => format!(
@@ -76,6 +78,9 @@ fn login_of(first: &(dyn Error + 'static)) -> Option<String> {
     while let Some(cause) = next {
         if let Some(error) = cause.downcast_ref::<AuthError>() {
             return Some(login(error));
+        }
+        if let Some(error) = cause.downcast_ref::<NotEnded>() {
+            return Some(error.to_string());
         }
         next = cause.source();
     }

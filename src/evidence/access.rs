@@ -51,11 +51,7 @@ impl Right {
     /// Resource and group as `kubectl auth can-i` takes them.
     #[must_use]
     pub fn resource_in_group(&self) -> String {
-        match (self.group.as_str(), self.resource.split_once('/')) {
-            ("", _) => self.resource.clone(),
-            (group, None) => format!("{}.{group}", self.resource),
-            (group, Some((resource, subresource))) => format!("{resource}.{group}/{subresource}"),
-        }
+        crate::kinds::resource_in_group(&self.group, &self.resource)
     }
 }
 

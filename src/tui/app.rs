@@ -164,6 +164,8 @@ impl Searching {
 /// The screen's own state.
 pub struct App {
     pub theme: Theme,
+    /// There is a screen, whose texts name its keys; where words are typed none does.
+    pub keys: bool,
     pub area: Area,
     pub pane: Pane,
     pub zoom: bool,
@@ -217,6 +219,7 @@ impl App {
         cursors[Pane::Logs.index()] = Cursor::following();
         Self {
             theme,
+            keys: true,
             area: Area::default(),
             pane: Pane::default(),
             zoom: false,
@@ -398,7 +401,8 @@ impl App {
             return self.flash("this stage has no manifest to apply; Enter does its work");
         }
         if footer.cancel {
-            return self.flash("something is under way; c cancels it");
+            let word = if self.keys { "c" } else { "cancel" };
+            return self.flash(&format!("something is under way; {word} stops it"));
         }
         let manifest = state.stage()?.fix.as_ref()?.manifest.clone();
         Some(Command::Preview { manifest })

@@ -27,7 +27,7 @@ use super::terminal::Modes;
 use super::theme::Theme;
 use super::typed::Typed;
 use super::vetting::vet;
-use super::{markdown, preview, view};
+use super::{brief, markdown, preview, view};
 use crate::cluster::Cluster;
 use crate::runner::driver::Driver;
 use crate::session::{Message, StagePhase};
@@ -87,7 +87,10 @@ pub async fn run(
     };
     let mut linear = Linear {
         driver,
-        app: App::new(theme),
+        app: App {
+            keys: false,
+            ..App::new(theme)
+        },
         looker,
         out,
         said: Said::default(),
@@ -143,7 +146,10 @@ impl Linear<'_> {
                 // Before what is typed, of which there may be more than anybody can read.
                 message = self.driver.next() => self.driver.take(message)?,
                 line = self.typed.next(), if open && waiting.len() < MOST_WAITING => match line {
-                    Some(line) if working && !at_once(&line) => waiting.push(line),
+                    Some(line) if working && !at_once(&line) => {
+                        self.later(&line);
+                        waiting.push(line);
+                    }
                     Some(line) => if let Some(end) = self.line(&line).await? {
                         return Ok(end);
                     },
@@ -154,6 +160,14 @@ impl Linear<'_> {
         }
     }
 
+    /// Whoever types is told that a word waits; what comes from a file waits without a word.
+    fn later(&mut self, line: &str) {
+        let word = line.split_whitespace().next();
+        if let Some(word) = word.filter(|_| std::io::stdin().is_terminal()) {
+            self.say(&format!("{word} waits until this has ended"));
+        }
+    }
+
     fn say(&mut self, text: &str) {
         let text = self.app.theme.text(text);
         let wrote = writeln!(self.out, "{}", text.trim_end()).and_then(|()| self.out.flush());
@@ -161,7 +175,7 @@ impl Linear<'_> {
     }
 
     fn say_markdown(&mut self, text: &str) {
-        let lines = markdown::render(text, self.width(), self.app.theme);
+        let lines = markdown::render_spoken(text, self.width(), self.app.theme);
         self.say_lines(&lines);
     }
 
@@ -239,10 +253,19 @@ impl Linear<'_> {
     async fn line(&mut self, line: &str) -> Result<Option<End>, ScreenError> {
         let line = line.trim();
         if let Ok(number) = line.parse::<usize>()
-            && self.app.overlay.is_some()
+            && let Some(Overlay::Choose { choices, .. }) = &self.app.overlay
         {
+            let last = choices.len();
+            if !(1..=last).contains(&number) {
+                self.say(&format!("there is no {number}; type 1 to {last}, or no"));
+                return Ok(None);
+            }
             let command = self.app.pick(number.wrapping_sub(1), self.driver.state());
             return self.carry_out(command).await;
+        }
+        if line.parse::<usize>().is_ok() {
+            self.say("no list is open; a number chooses from one");
+            return Ok(None);
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         let (word, rest) = match words.split_first() {
@@ -345,7 +368,8 @@ impl Linear<'_> {
                     // Stages have this number in their text, for who reads it from a screen.
                     let counted = choice.text.strip_prefix(&format!("{number}/"));
                     let text = counted.and_then(|rest| Some(rest.split_once(' ')?.1));
-                    self.say(&format!("{number}. {}", text.unwrap_or(&choice.text)));
+                    let text = spoken(text.unwrap_or(&choice.text));
+                    self.say(&format!("{number}. {text}"));
                 }
                 self.say("Type a number, or no.");
             }
@@ -428,6 +452,16 @@ impl Linear<'_> {
     }
 }
 
+/// A choice as it is said: a log line behind its place in short, since nobody follows one of JSON by ear.
+fn spoken(text: &str) -> String {
+    match text.split_once(": ") {
+        Some((place, line)) if line.starts_with('{') => {
+            format!("{place}: {}", brief::brief(line))
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// Until it is time to say again what is waited for; for ever where nothing is.
 async fn pass(due: Option<Duration>) {
     match due {
@@ -442,4 +476,21 @@ fn at_once(line: &str) -> bool {
         line.trim(),
         "cancel" | "quit" | "q" | "status" | "table" | "gate" | "counters" | "help" | "?"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_line_among_choices_is_said_in_short() {
+        let line = r#"#9 submit: {"level":"error","ts":"2026-11-30T20:03:31.834188539Z","logger":"l","caller":"c","msg":"Failed to execute a trigger","error":"no right"}"#;
+        assert_eq!(
+            spoken(line),
+            "#9 submit: 20:03:31.834 error Failed to execute a trigger error=no right"
+        );
+        for other in ["#11 intake: HTTP 200 success", "submit", "a: {b"] {
+            assert_eq!(spoken(other), other);
+        }
+    }
 }

@@ -92,9 +92,13 @@ impl Texts {
         }
     }
 
-    /// The lines of the pane.
+    /// The lines of the pane; they name keys only where there are some.
     #[must_use]
-    pub fn lines(&self, compare: Compare, theme: Theme) -> Vec<Line<'static>> {
+    pub fn lines(&self, compare: Compare, theme: Theme, keys: bool) -> Vec<Line<'static>> {
+        let named = |text: &str, of_keys: &str| {
+            let of_keys = if keys { of_keys } else { "" };
+            titled(&format!("{text}{of_keys}"), theme)
+        };
         if self.file.is_empty() {
             return self
                 .others
@@ -119,17 +123,20 @@ impl Texts {
                 } else {
                     "edited"
                 };
-                let title = format!("{file}, {word} (e edits, E edits here, d compares)");
-                return std::iter::once(titled(&title, theme))
+                let title = named(
+                    &format!("{file}, {word}"),
+                    " (e edits, E edits here, d compares)",
+                );
+                return std::iter::once(title)
                     .chain(with_error(file, &self.copy, theme))
                     .collect();
             }
             Compare::Applied => match &self.applied {
                 Some(applied) => ("the working copy against what is applied", applied),
                 None => {
-                    return vec![titled(
-                        &format!("{file} was not applied yet (d compares with the original)"),
-                        theme,
+                    return vec![named(
+                        &format!("{file} was not applied yet"),
+                        " (d compares with the original)",
                     )];
                 }
             },
@@ -137,10 +144,7 @@ impl Texts {
             Compare::Reference => match &self.reference {
                 Some(reference) => ("the reference against the working copy", reference),
                 None => {
-                    return vec![titled(
-                        "the reference is not shown yet (S asks for it)",
-                        theme,
-                    )];
+                    return vec![named("the reference is not shown yet", " (S asks for it)")];
                 }
             },
         };
@@ -149,8 +153,8 @@ impl Texts {
         } else {
             (from, &self.copy)
         };
-        let title = format!("{file}: {title} (d compares with another)");
-        std::iter::once(titled(&title, theme))
+        let title = named(&format!("{file}: {title}"), " (d compares with another)");
+        std::iter::once(title)
             .chain(diff(old, new, theme))
             .collect()
     }
@@ -278,7 +282,7 @@ mod tests {
     }
 
     fn shown(compare: Compare) -> String {
-        let lines = texts().lines(compare, THEME());
+        let lines = texts().lines(compare, THEME(), true);
         let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
         lines.join("\n")
     }
@@ -289,6 +293,30 @@ mod tests {
         assert!(shown(Compare::Original).contains("-b: 2\n+b: 3"));
         assert!(shown(Compare::Applied).contains("-a: 0\n+a: 1"));
         assert!(shown(Compare::Reference).contains("not shown yet"));
+    }
+
+    /// Who types words has no keys: no title names one, whatever is there to compare.
+    #[test]
+    fn a_title_names_keys_on_a_screen_alone() {
+        let all = [
+            Compare::Nothing,
+            Compare::Applied,
+            Compare::Original,
+            Compare::Reference,
+        ];
+        for (applied, reference) in [(None, None), (Some("a: 0\n"), Some("a: 5\n"))] {
+            let texts = Texts {
+                applied: applied.map(str::to_owned),
+                reference: reference.map(str::to_owned),
+                ..texts()
+            };
+            for compare in all {
+                let title = |keys| texts.lines(compare, THEME(), keys)[0].to_string();
+                assert!(title(true).ends_with(')'), "{}", title(true));
+                assert!(!title(false).contains('('), "{}", title(false));
+                assert!(title(true).starts_with(&title(false)));
+            }
+        }
     }
 
     #[test]

@@ -17,6 +17,17 @@ pub fn render(text: &str, width: u16, theme: Theme) -> Vec<Line<'static>> {
     renderer.finish()
 }
 
+/// As [`render`], for who hears it: a table is said row by row, each value behind the name of its column.
+#[must_use]
+pub fn render_spoken(text: &str, width: u16, theme: Theme) -> Vec<Line<'static>> {
+    let mut renderer = Renderer::new(usize::from(width.max(10)), theme);
+    renderer.spoken = true;
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        renderer.event(event);
+    }
+    renderer.finish()
+}
+
 #[derive(Default)]
 struct TableText {
     alignments: Vec<Alignment>,
@@ -39,6 +50,8 @@ struct Renderer {
     code: Option<String>,
     link: Option<String>,
     table: Option<TableText>,
+    /// Tables are said in sentences, and rules are left out.
+    spoken: bool,
 }
 
 impl Renderer {
@@ -55,6 +68,7 @@ impl Renderer {
             code: None,
             link: None,
             table: None,
+            spoken: false,
         }
     }
 
@@ -69,6 +83,7 @@ impl Renderer {
             }
             Event::SoftBreak => self.push(" ", self.current()),
             Event::HardBreak => self.flush(),
+            Event::Rule if self.spoken => self.flush(),
             Event::Rule => {
                 self.flush();
                 let rule = self.theme.rule(self.width);
@@ -229,6 +244,9 @@ impl Renderer {
         let Some(table) = self.table.take() else {
             return;
         };
+        if self.spoken {
+            return self.say_table(&table);
+        }
         let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {
@@ -258,6 +276,25 @@ impl Renderer {
             }
             // A table that is too wide is wrapped row by row, with its later lines moved in.
             self.lines.extend(wrap(&spans, self.width, "", "    "));
+        }
+        self.blank();
+    }
+
+    fn say_table(&mut self, table: &TableText) {
+        let Some((head, rows)) = table.rows.split_first() else {
+            return;
+        };
+        for row in rows {
+            let mut spans = Vec::new();
+            for (name, cell) in head.iter().zip(row).filter(|(_, cell)| !cell.is_empty()) {
+                spans.push(Span::raw(if spans.is_empty() { "- " } else { ", " }));
+                if !name.is_empty() {
+                    spans.extend(name.iter().cloned());
+                    spans.push(Span::raw(": "));
+                }
+                spans.extend(cell.iter().cloned());
+            }
+            self.lines.extend(wrap(&spans, self.width, "", "  "));
         }
         self.blank();
     }
@@ -455,6 +492,20 @@ mod tests {
                     .to_owned()
             })
             .collect()
+    }
+
+    #[test]
+    fn a_table_is_said_row_by_row() {
+        let text = "| account | needs | after |\n|---|---:|---|\n| order-sensor | `create` workflows | yes |\n| other | | no |\n\n---\n";
+        let lines = render_spoken(text, 200, Theme::new(true, false));
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "- account: order-sensor, needs: create workflows, after: yes",
+                "- account: other, after: no"
+            ]
+        );
     }
 
     #[test]

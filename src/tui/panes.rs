@@ -203,7 +203,7 @@ pub fn block(state: &State, app: &App, width: u16) -> Vec<Shown> {
     match app.pane {
         Pane::Evidence | Pane::Logs => Vec::new(),
         Pane::Manifest => {
-            let lines = app.manifest.lines(app.compare, app.theme);
+            let lines = app.manifest.lines(app.compare, app.theme, app.keys);
             if lines.is_empty() {
                 return vec![Shown::plain("this stage has no manifest", app.theme.dim())];
             }

@@ -45,7 +45,7 @@ fn overlay(driver: &Driver, file: &str, text: &str, edited: &[Manifest]) -> Over
     }];
     lines.extend(replayed(driver, file, edited));
     let next = driver.state().footer().next;
-    before_applying(file, lines, &next)
+    before_applying(file, lines, next.strip_prefix("again: ").unwrap_or(&next))
 }
 
 fn changes(old: &str, new: &str) -> String {

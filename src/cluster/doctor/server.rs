@@ -102,18 +102,21 @@ fn production(patient: &Patient<'_>) -> Point {
     }
 }
 
+/// The name by which the server knows whoever asks.
+pub(super) async fn user(patient: &Patient<'_>) -> Result<Option<String>, kube::Error> {
+    let api: Api<SelfSubjectReview> = Api::all(patient.context.client.clone());
+    let review = api
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await?;
+    let user = review.status.and_then(|status| status.user_info);
+    Ok(user.and_then(|user| user.username))
+}
+
 async fn who(patient: &Patient<'_>) -> Point {
     let shows = format!("{} auth whoami", patient.kubectl);
-    let api: Api<SelfSubjectReview> = Api::all(patient.context.client.clone());
-    match api
-        .create(&PostParams::default(), &SelfSubjectReview::default())
-        .await
-    {
-        Ok(review) => {
-            let user = review.status.and_then(|status| status.user_info);
-            let name = user
-                .and_then(|user| user.username)
-                .unwrap_or_else(|| "nobody".to_owned());
+    match user(patient).await {
+        Ok(name) => {
+            let name = name.unwrap_or_else(|| "nobody".to_owned());
             Point::good("identity", format!("you are {name}"), shows)
         }
         // Servers before 1.28 have no such review.

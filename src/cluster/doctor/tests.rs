@@ -790,11 +790,17 @@ async fn clocks_rights_and_a_name_of_production_are_points_too() {
         let right = point(points(sound(), odd, "lab").await, name);
         assert_eq!(right.verdict, verdict, "{denied}: {right:?}");
         let (verb, resource) = denied.split_once(' ').unwrap();
-        let said = right.mend.unwrap();
+        let said = right.mend.clone().unwrap();
         assert!(
-            right.found.contains(verb) && said.contains(resource.split('/').next().unwrap()),
+            right.found.contains(&format!("({verb} {resource}")),
+            "{right:?}"
+        );
+        assert!(
+            said.contains(&format!("--verb={verb} --resource={resource}"))
+                && said.contains("--user dana"),
             "{said}"
         );
+        assert!(right.found.starts_with("eventlab cannot "), "{right:?}");
     }
     let production = point(
         points(sound(), Odd::default(), "shop-prod").await,

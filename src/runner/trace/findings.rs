@@ -34,26 +34,131 @@ pub struct Finding {
     pub would_prove: Option<String>,
 }
 
+/// What a layer's own evidence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    /// Something that is there shows that it came through.
+    Passed,
+    /// Something that is there shows that it was stopped.
+    Stopped,
+    /// Nothing came of it where all was looked at.
+    Silent,
+    Nothing,
+}
+
 impl Finding {
+    /// The one place where a standing is given. What is there proves a stop; a look that failed proves no pass, and makes of
+    /// silence what it is.
+    fn standing_of(proof: Proof, failed: Option<&str>) -> Standing {
+        match (proof, failed) {
+            (Proof::Passed, None) => Standing::Through,
+            (Proof::Stopped, _) | (Proof::Silent, None) => Standing::Stopped,
+            (Proof::Passed | Proof::Silent, Some(_)) | (Proof::Nothing, _) => Standing::Unproven,
+        }
+    }
+
     fn new(
         layer: &'static str,
-        standing: Standing,
+        proof: Proof,
         line: impl Into<String>,
-        command: String,
+        command: impl Into<String>,
     ) -> Self {
+        Self::looked(layer, proof, None, line, command)
+    }
+
+    /// With why a look failed on which it rests.
+    fn looked(
+        layer: &'static str,
+        proof: Proof,
+        failed: Option<&str>,
+        line: impl Into<String>,
+        command: impl Into<String>,
+    ) -> Self {
+        let standing = Self::standing_of(proof, failed);
+        let mut line: String = line.into();
+        if let Some(failed) = failed.filter(|_| standing == Standing::Unproven) {
+            line = match line.as_str() {
+                "" => format!("could not look: {failed}"),
+                line => format!("{line}; could not look: {failed}"),
+            };
+        }
+        let again = standing == Standing::Unproven && failed.is_some();
         Self {
             layer,
             standing,
-            line: line.into(),
-            command,
-            would_prove: None,
+            line,
+            command: command.into(),
+            would_prove: again.then(|| "a look that does not fail".to_owned()),
         }
     }
 
     fn unproven(layer: &'static str, line: impl Into<String>, would: impl Into<String>) -> Self {
         Self {
             would_prove: Some(would.into()),
-            ..Self::new(layer, Standing::Unproven, line, String::new())
+            ..Self::new(layer, Proof::Nothing, line, String::new())
+        }
+    }
+}
+
+/// What all findings say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// It is known how far the event came, on each of its ways.
+    pub proven: bool,
+    pub text: String,
+}
+
+/// In one sentence how far the event came.
+#[must_use]
+pub fn verdict(findings: &[Finding]) -> Verdict {
+    let is = |standing| move |one: &&Finding| one.standing == standing;
+    let last = findings.iter().rfind(is(Standing::Through));
+    let stopped = findings.iter().find(is(Standing::Stopped));
+    // Behind the filter each trigger and each Workflow goes its own way; before it a later layer tells of the earlier.
+    let open = findings
+        .iter()
+        .filter(|one| ["submit", "run"].contains(&one.layer))
+        .find(is(Standing::Unproven));
+    let unproven = |text: String| Verdict {
+        proven: false,
+        text: format!("unproven: {text}"),
+    };
+    match (stopped, last, open) {
+        (Some(stopped), _, Some(open)) => unproven(format!(
+            "it was stopped at {}: {}; beside that, {} is not known: {}",
+            stopped.layer, stopped.line, open.layer, open.line
+        )),
+        (Some(stopped), last, None) => {
+            let place = |one: &Finding| findings.iter().position(|other| std::ptr::eq(one, other));
+            let beside =
+                last.filter(|last| last.layer == stopped.layer || place(last) > place(stopped));
+            let beside = beside.map_or(String::new(), |last| {
+                format!("; beside that it came through {}", last.layer)
+            });
+            Verdict {
+                proven: true,
+                text: format!(
+                    "proven: it was stopped at {}: {}{beside}",
+                    stopped.layer, stopped.line
+                ),
+            }
+        }
+        (None, None, _) => unproven(match findings {
+            [only] => only.line.clone(),
+            _ => "nothing is known of it".to_owned(),
+        }),
+        (None, Some(last), open) => {
+            let behind = findings.iter().skip_while(|one| !std::ptr::eq(*one, last));
+            match behind.skip(1).find(is(Standing::Unproven)).or(open) {
+                Some(next) => unproven(format!(
+                    "it came through {}; {} is not known: {}",
+                    last.layer, next.layer, next.line
+                )),
+                None => Verdict {
+                    proven: true,
+                    text: format!("proven: it came through {}", last.layer),
+                },
+            }
         }
     }
 }
@@ -70,31 +175,25 @@ impl Search {
         findings.push(self.bus(pipeline));
         findings.push(self.consumer(pipeline));
         findings.push(self.filter(pipeline));
-        findings.push(self.submit(pipeline));
+        findings.extend(self.submits(pipeline));
         findings.extend(self.runs(pipeline));
         findings.extend(self.unseen_run(pipeline));
-        if let Some(end) = findings
-            .iter()
-            .position(|one| one.standing == Standing::Stopped)
-        {
-            findings.truncate(end + 1);
-        }
-        findings
+        until_stopped(findings)
     }
 
     fn intake(&self) -> Option<Finding> {
         let command = "the request above".to_owned();
         Some(match self.answer.as_ref()? {
             Ok(response) => {
-                let standing = if response.status == 200 {
-                    Standing::Through
+                let proof = if response.status == 200 {
+                    Proof::Passed
                 } else {
-                    Standing::Stopped
+                    Proof::Stopped
                 };
                 let body: String = response.body.chars().take(200).collect();
                 Finding::new(
                     "intake",
-                    standing,
+                    proof,
                     format!("HTTP {} {body}", response.status),
                     command,
                 )
@@ -117,7 +216,7 @@ impl Search {
         if let Some(message) = &self.message {
             return Finding::new(
                 "bus",
-                Standing::Through,
+                Proof::Passed,
                 format!(
                     "sequence {} on {}, id {}, stored {}",
                     message.sequence, message.subject, message.arrival, message.time
@@ -127,14 +226,22 @@ impl Search {
         }
         let answered = matches!(&self.answer, Some(Ok(response)) if response.status == 200);
         match (self.read_to, answered) {
-            (Some(sequence), true) if pipeline.source_filters() => Finding::new(
-                "bus",
-                Standing::Stopped,
-                format!(
-                    "answered 200, and nothing of it is in the stream up to sequence {sequence}: the EventSource's own filter dropped it"
-                ),
-                "nats stream view default".to_owned(),
-            ),
+            (Some(sequence), true) if pipeline.source_filters() => {
+                let failed = self.no_bus.as_deref().or(self.unheard.as_deref());
+                let dropped = match failed {
+                    None => ": the EventSource's own filter dropped it",
+                    Some(_) => "",
+                };
+                Finding::looked(
+                    "bus",
+                    Proof::Silent,
+                    failed,
+                    format!(
+                        "answered 200, and nothing of it is in the stream up to sequence {sequence}{dropped}"
+                    ),
+                    "nats stream view default",
+                )
+            }
             (Some(sequence), true) => Finding::unproven(
                 "bus",
                 format!(
@@ -161,7 +268,7 @@ impl Search {
                         would_prove: Some("reading the bus".to_owned()),
                         ..Finding::new(
                             "bus",
-                            Standing::Unproven,
+                            Proof::Nothing,
                             format!(
                                 "the EventSource has it as {}; the bus itself: {why}",
                                 self.arrival().unwrap_or_default()
@@ -200,8 +307,20 @@ impl Search {
         if let Some(split) = pipeline.split_bus() {
             return Finding::unproven("judged", split, "one EventBus for both");
         }
+        if pipeline.subscriptions.is_empty() {
+            return Finding::unproven(
+                "judged",
+                "no trigger subscribes to this event",
+                "a trigger whose conditions name the dependency",
+            );
+        }
+        let shows = "nats consumer report default";
+        let failed = self.no_consumers.as_deref();
+        if let (Some(_), true) = (failed, self.consumers.is_empty()) {
+            return Finding::looked("judged", Proof::Nothing, failed, "", shows);
+        }
         let mut lines = Vec::new();
-        let mut standing = Standing::Through;
+        let mut proof = Proof::Passed;
         for wanted in &pipeline.subscriptions {
             match self
                 .consumers
@@ -213,7 +332,7 @@ impl Search {
                         "{} of trigger {} is not there",
                         wanted.durable, wanted.trigger
                     ));
-                    standing = Standing::Unproven;
+                    proof = Proof::Nothing;
                 }
                 Some(one) if one.ack_floor_stream >= message.sequence => {
                     lines.push(format!(
@@ -230,31 +349,20 @@ impl Search {
                         one.num_waiting,
                         one.num_ack_pending
                     ));
-                    standing = Standing::Unproven;
+                    proof = Proof::Nothing;
                 }
             }
         }
-        let none = lines.is_empty();
-        let finding = Finding::new(
-            "judged",
-            standing,
-            lines.join("; "),
-            "nats consumer report default".to_owned(),
-        );
-        match standing {
-            Standing::Unproven => Finding {
-                would_prove: Some(
-                    "an ack floor past the message: is a pod of the Sensor there, and subscribed?"
-                        .to_owned(),
-                ),
-                ..finding
-            },
-            _ if none => Finding::unproven(
-                "judged",
-                "no trigger subscribes to this event",
-                "a trigger whose conditions name the dependency",
+        let finding = Finding::looked("judged", proof, failed, lines.join("; "), shows);
+        if proof == Proof::Passed {
+            return finding;
+        }
+        Finding {
+            would_prove: Some(
+                "an ack floor past the message: is a pod of the Sensor there, and subscribed?"
+                    .to_owned(),
             ),
-            _ => finding,
+            ..finding
         }
     }
 
@@ -269,7 +377,7 @@ impl Search {
         if let Some(seen) = accepted {
             return Finding::new(
                 "filter",
-                Standing::Through,
+                Proof::Passed,
                 "a trigger acted on it",
                 command(pipeline, seen),
             );
@@ -277,7 +385,7 @@ impl Search {
         if let Some(named) = self.workflows.iter().find(|one| one.names_the_event) {
             return Finding::new(
                 "filter",
-                Standing::Through,
+                Proof::Passed,
                 format!("Workflow {} names it", named.name),
                 workflow_command(pipeline, named),
             );
@@ -291,7 +399,15 @@ impl Search {
                 || "discarded: it does not match".to_owned(),
                 |error| format!("discarded: {error}"),
             );
-            return Finding::new("filter", Standing::Stopped, line, command(pipeline, seen));
+            // Where several dependencies listen, that no other one let it go is what the silence of the rest says.
+            let (proof, failed) = match pipeline.listeners() {
+                0 | 1 => (Proof::Stopped, None),
+                _ => (
+                    Proof::Silent,
+                    self.unheard.as_deref().or(self.no_workflows.as_deref()),
+                ),
+            };
+            return Finding::looked("filter", proof, failed, line, command(pipeline, seen));
         }
         let level = pipeline.sensor_level.unwrap_or("?");
         let name = pipeline.sensor_name();
@@ -319,68 +435,112 @@ impl Search {
         Finding::unproven("filter", line, would)
     }
 
-    fn submit(&self, pipeline: &Pipeline) -> Finding {
-        let failed = self.own_lines().find_map(|seen| match &seen.event {
-            LogEvent::TriggerFailed { trigger, error, .. } => {
-                Some((seen, format!("trigger {trigger} failed: {error}")))
+    /// One finding a trigger.
+    fn submits(&self, pipeline: &Pipeline) -> Vec<Finding> {
+        let mut acted: Vec<(&str, &Seen, Option<&str>)> = Vec::new();
+        for seen in self.own_lines() {
+            let (trigger, error) = match &seen.event {
+                LogEvent::Triggered { trigger, .. } => (trigger.as_str(), None),
+                LogEvent::TriggerFailed { trigger, error, .. } => {
+                    (trigger.as_str(), Some(error.as_str()))
+                }
+                _ => continue,
+            };
+            match acted.iter_mut().find(|(known, ..)| *known == trigger) {
+                // It failed, and was done at a later try.
+                Some(known) if error.is_none() => *known = (trigger, seen, None),
+                Some(_) => {}
+                None => acted.push((trigger, seen, error)),
             }
-            _ => None,
+        }
+        if acted.is_empty() {
+            return vec![self.submit_by_object(pipeline)];
+        }
+        let silent = self.silent_triggers(pipeline, &acted);
+        let told = acted.into_iter().map(|(trigger, seen, error)| {
+            let shows = command(pipeline, seen);
+            match error {
+                None => Finding::new("submit", Proof::Passed, format!("done: {trigger}"), shows),
+                Some(error) => {
+                    let line = format!("trigger {trigger} failed: {error}");
+                    Finding::new("submit", Proof::Stopped, line, shows)
+                }
+            }
         });
-        let done: Vec<&Seen> = self
-            .own_lines()
-            .filter(|seen| matches!(seen.event, LogEvent::Triggered { .. }))
-            .collect();
-        match (failed, done.first()) {
-            (Some((seen, line)), None) => {
-                Finding::new("submit", Standing::Stopped, line, command(pipeline, seen))
+        told.chain(silent).collect()
+    }
+
+    /// Triggers that listen to the event and of which no line tells, while others acted on it.
+    fn silent_triggers(
+        &self,
+        pipeline: &Pipeline,
+        acted: &[(&str, &Seen, Option<&str>)],
+    ) -> Vec<Finding> {
+        let is_discarded = |seen: &Seen| matches!(seen.event, LogEvent::Discarded { .. });
+        if self.own_lines().any(is_discarded) {
+            return Vec::new();
+        }
+        let mut names: Vec<&str> = Vec::new();
+        for one in &pipeline.subscriptions {
+            let known = acted.iter().any(|(trigger, ..)| *trigger == one.trigger);
+            if !known && !names.contains(&one.trigger.as_str()) {
+                names.push(&one.trigger);
             }
-            (failed, Some(seen)) => {
-                let names: Vec<&str> = done
-                    .iter()
-                    .filter_map(|seen| match &seen.event {
-                        LogEvent::Triggered { trigger, .. } => Some(trigger.as_str()),
-                        _ => None,
-                    })
-                    .collect();
-                let also = failed
-                    .map(|(_, line)| format!("; {line}"))
-                    .unwrap_or_default();
-                Finding::new(
+        }
+        names
+            .into_iter()
+            .map(|trigger| {
+                Finding::unproven(
                     "submit",
-                    Standing::Through,
-                    format!("done: {}{also}", names.join(", ")),
-                    command(pipeline, seen),
+                    format!("no line of trigger {trigger} names it"),
+                    "its line; a filter that does not match is written at debug level alone, and a trigger that waits for another dependency writes nothing",
                 )
-            }
-            (None, None) => match self.workflows.iter().find(|one| one.names_the_event) {
-                Some(named) => Finding::new(
-                    "submit",
-                    Standing::Through,
-                    format!("Workflow {} names it", named.name),
-                    workflow_command(pipeline, named),
-                ),
-                None => Finding::unproven(
-                    "submit",
-                    "no line and no object names it",
-                    "a trigger parameter that puts the event's id on what it makes (contextKey: id → metadata.labels.arrival)",
-                ),
-            },
+            })
+            .collect()
+    }
+
+    fn submit_by_object(&self, pipeline: &Pipeline) -> Finding {
+        match self.workflows.iter().find(|one| one.names_the_event) {
+            Some(named) => Finding::new(
+                "submit",
+                Proof::Passed,
+                format!("Workflow {} names it", named.name),
+                workflow_command(pipeline, named),
+            ),
+            None => Finding::unproven(
+                "submit",
+                "no line and no object names it",
+                "a trigger parameter that puts the event's id on what it makes (contextKey: id → metadata.labels.arrival)",
+            ),
         }
     }
 
-    /// What a trigger made that acted on the event and of which no Workflow tells: that it ran is not known.
+    /// Triggers that made a Workflow of the event, and have none among those that were seen: that it ran is not known.
     fn unseen_run(&self, pipeline: &Pipeline) -> Option<Finding> {
-        let makes = self.own_lines().any(|seen| match &seen.event {
-            LogEvent::Triggered { trigger, .. } => pipeline.makes_workflow(trigger),
-            _ => false,
-        });
-        if !makes || !self.workflows.is_empty() {
+        let mut made: Vec<&str> = Vec::new();
+        for seen in self.own_lines() {
+            if let LogEvent::Triggered { trigger, .. } = &seen.event
+                && pipeline.makes_workflow(trigger)
+                && !made.contains(&trigger.as_str())
+            {
+                made.push(trigger);
+            }
+        }
+        // A Workflow says which trigger made it; one that does not stands for any.
+        let of = |trigger: &str| self.workflows.iter().any(|one| one.trigger == trigger);
+        let nameless = self.workflows.iter().filter(|one| one.trigger.is_empty());
+        let mut unseen: Vec<&str> = made.into_iter().filter(|trigger| !of(trigger)).collect();
+        unseen.drain(..nameless.count().min(unseen.len()));
+        if unseen.is_empty() {
             return None;
         }
+        let triggers = unseen.join(", ");
         let line = match &self.no_workflows {
-            Some(why) => format!("Workflows cannot be listed: {why}"),
+            Some(why) => {
+                format!("the Workflow of trigger {triggers}: Workflows cannot be listed: {why}")
+            }
             None => format!(
-                "no Workflow of Sensor {} in namespace {} names it: it is not there any more, or carries nothing of the event",
+                "no Workflow of trigger {triggers} of Sensor {} in namespace {} names it: it is not there any more, or carries nothing of the event",
                 pipeline.sensor_name(),
                 pipeline.namespace
             ),
@@ -404,24 +564,38 @@ impl Search {
                 if !one.names_the_event {
                     return Finding {
                         would_prove: Some("a label with the event's id on the Workflow; this one is of the same Sensor and time, no more".to_owned()),
-                        ..Finding::new("run", Standing::Unproven, line, shows)
+                        ..Finding::new("run", Proof::Nothing, line, shows)
                     };
                 }
                 match one.phase.as_str() {
-                    "Succeeded" => Finding::new("run", Standing::Through, line, shows),
-                    "Failed" | "Error" => Finding::new("run", Standing::Stopped, line, shows),
+                    "Succeeded" => Finding::new("run", Proof::Passed, line, shows),
+                    "Failed" | "Error" => Finding::new("run", Proof::Stopped, line, shows),
                     _ => Finding {
                         would_prove: Some(if one.gone {
                             "its end, which nobody saw before it was deleted: a longer ttlStrategy".to_owned()
                         } else {
                             "its end".to_owned()
                         }),
-                        ..Finding::new("run", Standing::Unproven, line, shows)
+                        ..Finding::new("run", Proof::Nothing, line, shows)
                     },
                 }
             })
             .collect()
     }
+}
+
+/// Without what lies behind a layer that nothing came through.
+fn until_stopped(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let stops = |one: &Finding| one.standing == Standing::Stopped;
+    let Some(layer) = findings.iter().find(|one| stops(one)).map(|one| one.layer) else {
+        return findings;
+    };
+    let goes_on = findings.iter().any(|one| one.layer == layer && !stops(one));
+    let end = findings.iter().rposition(|one| one.layer == layer);
+    if let Some(end) = end.filter(|_| !goes_on) {
+        findings.truncate(end + 1);
+    }
+    findings
 }
 
 fn command(pipeline: &Pipeline, seen: &Seen) -> String {
@@ -442,4 +616,82 @@ fn command(pipeline: &Pipeline, seen: &Seen) -> String {
 
 fn workflow_command(pipeline: &Pipeline, one: &Candidate) -> String {
     format!("{} get workflow {} -o yaml", pipeline.kubectl, one.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_failed_proves_no_pass_and_makes_no_silence() {
+        for (proof, heard, failed) in [
+            (Proof::Passed, Standing::Through, Standing::Unproven),
+            (Proof::Stopped, Standing::Stopped, Standing::Stopped),
+            (Proof::Silent, Standing::Stopped, Standing::Unproven),
+            (Proof::Nothing, Standing::Unproven, Standing::Unproven),
+        ] {
+            assert_eq!(Finding::standing_of(proof, None), heard, "{proof:?}");
+            assert_eq!(Finding::standing_of(proof, Some("x")), failed, "{proof:?}");
+            let finding = Finding::looked("bus", proof, Some("no answer"), "a", "");
+            let told = finding.line.contains("no answer");
+            assert_eq!(told, finding.standing == Standing::Unproven, "{finding:?}");
+        }
+    }
+
+    /// Each way of an event counts: what is open on one of them is open.
+    #[test]
+    fn a_verdict_speaks_of_every_way() {
+        let one = |layer, proof| Finding::new(layer, proof, format!("{layer} line"), "");
+        let (yes, no, open) = (Proof::Passed, Proof::Stopped, Proof::Nothing);
+        for (findings, proven, text) in [
+            (
+                vec![one("submit", yes), one("run", yes)],
+                true,
+                "came through run",
+            ),
+            // Later layers tell of the earlier.
+            (
+                vec![one("bus", open), one("filter", yes), one("submit", yes)],
+                true,
+                "came through submit",
+            ),
+            (
+                vec![one("judged", yes), one("filter", open), one("submit", open)],
+                false,
+                "came through judged; filter is not known",
+            ),
+            (
+                vec![one("submit", yes), one("submit", open), one("run", yes)],
+                false,
+                "came through run; submit is not known",
+            ),
+            (
+                vec![one("submit", yes), one("run", yes), one("run", open)],
+                false,
+                "run is not known",
+            ),
+            (
+                vec![one("submit", yes), one("submit", no), one("run", yes)],
+                true,
+                "stopped at submit: submit line; beside that it came through run",
+            ),
+            (
+                vec![one("submit", no), one("submit", open)],
+                false,
+                "stopped at submit: submit line; beside that, submit is not known",
+            ),
+            (
+                vec![one("bus", yes), one("filter", no)],
+                true,
+                "stopped at filter: filter line",
+            ),
+            (vec![one("intake", open)], false, "unproven: intake line"),
+            (Vec::new(), false, "nothing is known"),
+        ] {
+            let said = verdict(&findings);
+            assert_eq!(said.proven, proven, "{said:?}");
+            assert!(said.text.contains(text), "{text}: {said:?}");
+            assert_eq!(said.text.starts_with("proven"), proven, "{said:?}");
+        }
+    }
 }

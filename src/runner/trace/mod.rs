@@ -7,6 +7,6 @@ mod findings;
 mod pipeline;
 mod search;
 
-pub use findings::{Finding, Standing};
+pub use findings::{Finding, Standing, Verdict, verdict};
 pub use pipeline::{Pipeline, SecretKey, TraceError, Webhook};
 pub use search::{Search, Seen, Sought};

@@ -168,6 +168,16 @@ impl Pipeline {
         makes("k8s", ["", "create"]) || makes("argoWorkflow", ["", "submit"])
     }
 
+    /// How many dependencies of the Sensor listen to the event.
+    #[must_use]
+    pub fn listeners(&self) -> usize {
+        let wanted = (self.source_name().to_owned(), self.event.clone());
+        heard(&self.sensor)
+            .iter()
+            .filter(|one| **one == wanted)
+            .count()
+    }
+
     /// The EventBus that the EventSource publishes on.
     #[must_use]
     pub fn event_bus(&self) -> &str {

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use super::pipeline::{Pipeline, text};
 use crate::cluster::{
-    BusMessage, BusView, Cluster, LogFollower, LogLine, NoBus, Response, SendError, told,
+    BusMessage, BusView, Cluster, Hearing, LogFollower, LogLine, NoBus, Response, SendError,
+    Silence, told,
 };
 use crate::embedded::bus::ConsumerInfo;
 use crate::kinds;
@@ -20,6 +21,7 @@ use crate::runner::matchers::{self, LogEvent};
 /// How long a rejection waits for another dependency to accept the same event, where the bus cannot tell.
 const SETTLE: Duration = Duration::from_secs(3);
 const SENSOR_LABEL: &str = "events.argoproj.io/sensor";
+const TRIGGER_LABEL: &str = "events.argoproj.io/trigger";
 
 /// What identifies the event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub name: String,
+    /// The trigger that made it, where it says so.
+    pub trigger: String,
     pub phase: String,
     pub message: String,
     pub created: String,
@@ -64,6 +68,8 @@ pub struct Search {
     /// Why the bus was not read.
     pub(super) no_bus: Option<String>,
     pub(super) consumers: Vec<ConsumerInfo>,
+    /// Why the consumers could not be read.
+    pub(super) no_consumers: Option<String>,
     pub(super) lines: Vec<Seen>,
     pub(super) workflows: Vec<Candidate>,
     /// Why Workflows could not be listed.
@@ -71,6 +77,9 @@ pub struct Search {
     /// Lines that were seen, and whether any could be read at all.
     pub(super) lines_seen: u64,
     pub(super) lines_known: bool,
+    /// Why nothing was heard of the API server for a while: what was not seen then is no evidence.
+    pub(super) unheard: Option<String>,
+    hearing: Option<Hearing>,
     since: Timestamp,
     /// Where reading the bus begins.
     after: u64,
@@ -107,11 +116,14 @@ impl Search {
             read_to: None,
             no_bus: None,
             consumers: Vec::new(),
+            no_consumers: None,
             lines: Vec::new(),
             workflows: Vec::new(),
             no_workflows: None,
             lines_seen: 0,
             lines_known: false,
+            unheard: None,
+            hearing: cluster.hearing(),
             since,
             after: 0,
             first_rejected: None,
@@ -230,18 +242,23 @@ impl Search {
         if pipeline.split_bus().is_some() {
             return;
         }
-        let Ok(bus) = self.try_bus() else {
-            return;
+        let consumers = match self.try_bus() {
+            Ok(bus) => bus.consumers().await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
         };
-        if let Ok(consumers) = bus.consumers().await {
-            self.consumers = consumers
-                .into_iter()
-                .filter(|one| one.filter_subject == pipeline.subject)
-                .filter(|one| {
-                    let mut wanted = pipeline.subscriptions.iter();
-                    wanted.any(|wanted| wanted.durable == one.durable)
-                })
-                .collect();
+        match consumers {
+            Ok(consumers) => {
+                self.no_consumers = None;
+                self.consumers = consumers
+                    .into_iter()
+                    .filter(|one| one.filter_subject == pipeline.subject)
+                    .filter(|one| {
+                        let mut wanted = pipeline.subscriptions.iter();
+                        wanted.any(|wanted| wanted.durable == one.durable)
+                    })
+                    .collect();
+            }
+            Err(why) => self.no_consumers = Some(why),
         }
     }
 
@@ -256,7 +273,13 @@ impl Search {
         let list = match api.list(&ListParams::default().labels(&selector)).await {
             Ok(list) => list,
             Err(error) => {
-                self.no_workflows = Some(told(&error));
+                let why = told(&error);
+                // Who is not heard, or does not know us, may have had something to say of more than Workflows.
+                if !matches!(&error, kube::Error::Api(status) if status.code != 401 && status.code < 500)
+                {
+                    self.unheard.get_or_insert_with(|| why.clone());
+                }
+                self.no_workflows = Some(why);
                 return;
             }
         };
@@ -297,6 +320,13 @@ impl Search {
             let line = tokio::select! {
                 Some(line) = sensor.recv() => line,
                 Some(line) = source.recv() => line,
+                silence = heard(&mut self.hearing) => {
+                    if let Some(silence) = silence {
+                        let why = format!("for a while nothing was heard of {}", silence.what);
+                        self.unheard.get_or_insert(why);
+                    }
+                    continue;
+                }
                 () = tokio::time::sleep_until(until) => return,
             };
             self.take(line);
@@ -435,6 +465,14 @@ impl Search {
     }
 }
 
+/// What is said next of an API server; for ever pending where nobody asks.
+async fn heard(hearing: &mut Option<Hearing>) -> Option<Silence> {
+    match hearing {
+        Some(hearing) => hearing.next().await,
+        None => std::future::pending().await,
+    }
+}
+
 fn candidate(workflow: &DynamicObject, sought: &Sought) -> Candidate {
     let metadata = &workflow.metadata;
     let labels = metadata
@@ -461,6 +499,11 @@ fn candidate(workflow: &DynamicObject, sought: &Sought) -> Candidate {
     let names_the_event = labels.chain(notes).chain(parameters).any(is_it);
     Candidate {
         name: metadata.name.clone().unwrap_or_default(),
+        trigger: metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(TRIGGER_LABEL).cloned())
+            .unwrap_or_default(),
         phase: text(&workflow.data, "/status/phase").to_owned(),
         message: text(&workflow.data, "/status/message").to_owned(),
         created: metadata
@@ -508,6 +551,7 @@ mod tests {
     async fn a_workflow_that_is_cleaned_up_stays_seen() {
         let one = |name: &str, phase: &str| Candidate {
             name: name.to_owned(),
+            trigger: String::new(),
             phase: phase.to_owned(),
             message: String::new(),
             created: String::new(),
@@ -565,6 +609,163 @@ mod tests {
         }
     }
 
+    /// A trigger that has made a Workflow is proven by one of its own.
+    #[tokio::test]
+    async fn as_many_triggers_as_many_workflows() {
+        let mut two = pipeline();
+        let template = |name: &str| serde_json::json!({"template": {"name": name, "k8s": {"source": {"resource": {"kind": "Workflow"}}}}});
+        two.sensor["spec"]["triggers"] = serde_json::json!([template("t"), template("u")]);
+        two.subscriptions = crate::runner::expected::subscriptions(&two.sensor);
+        let one = |name: &str, trigger: &str| Candidate {
+            name: name.to_owned(),
+            trigger: trigger.to_owned(),
+            phase: "Succeeded".to_owned(),
+            message: String::new(),
+            created: String::new(),
+            names_the_event: true,
+            gone: false,
+        };
+        for (lines, listed, proven, said) in [
+            (
+                vec!["t", "u"],
+                vec![one("a", "t"), one("b", "u")],
+                true,
+                "run",
+            ),
+            (
+                vec!["t", "u"],
+                vec![one("a", ""), one("b", "")],
+                true,
+                "run",
+            ),
+            (
+                vec!["t", "u"],
+                vec![one("a", "t")],
+                false,
+                "no Workflow of trigger u",
+            ),
+            // Made twice by the same trigger.
+            (
+                vec!["t", "u"],
+                vec![one("a", "t"), one("b", "t")],
+                false,
+                "of trigger u",
+            ),
+            (
+                vec!["t", "u"],
+                vec![one("a", "")],
+                false,
+                "no Workflow of trigger",
+            ),
+            (vec!["t", "u"], vec![], false, "no Workflow of trigger t, u"),
+            (
+                vec!["t", "t"],
+                vec![one("a", "t")],
+                false,
+                "no line of trigger u",
+            ),
+        ] {
+            let mut search = search().await;
+            for trigger in &lines {
+                search.take(triggered_by(trigger));
+            }
+            search.take_workflows(listed);
+            let findings = search.findings(&two);
+            let verdict = super::super::verdict(&findings);
+            assert_eq!(verdict.proven, proven, "{lines:?} {verdict:?}");
+            assert!(verdict.text.contains(said), "{said}: {verdict:?}");
+        }
+    }
+
+    /// One trigger that failed beside one that was done is told, and so is what the other made.
+    #[tokio::test]
+    async fn a_trigger_that_failed_is_not_covered_by_another() {
+        let mut search = search().await;
+        search.take(triggered());
+        let text = r#"{"level":"error","msg":"Failed to execute a trigger","triggerName":"u","error":"no right","triggeredBy":["d"],"triggeredByEvents":["a1"]}"#;
+        search.take(LogLine {
+            text: text.to_owned(),
+            ..line("")
+        });
+        let findings = search.findings(&pipeline());
+        let verdict = super::super::verdict(&findings);
+        assert!(
+            !verdict.text.starts_with("proven: it came through"),
+            "{verdict:?}"
+        );
+        assert!(
+            verdict.text.contains("trigger u failed: no right"),
+            "{verdict:?}"
+        );
+        assert!(
+            findings.iter().any(|one| one.line == "done: t"),
+            "{findings:?}"
+        );
+    }
+
+    /// That nothing is in the stream drops an event only while everything was heard.
+    #[tokio::test]
+    async fn silence_is_no_evidence_where_nobody_was_heard() {
+        let mut filtering = pipeline();
+        filtering.event_source["spec"]["webhook"]["order"]["filter"] =
+            serde_json::json!({"expression": "a == 1"});
+        let failing = |search: &mut Search, what: &str| match what {
+            "bus" => search.no_bus = Some("no answer".to_owned()),
+            "server" => search.unheard = Some("no answer".to_owned()),
+            _ => {}
+        };
+        for what in ["", "bus", "server"] {
+            let mut search = search().await;
+            search.message = None;
+            search.answer = Some(Ok(Response {
+                status: 200,
+                body: String::new(),
+            }));
+            search.read_to = Some(7);
+            failing(&mut search, what);
+            let findings = search.findings(&filtering);
+            let bus = findings.iter().find(|one| one.layer == "bus").unwrap();
+            let stopped = bus.standing == Standing::Stopped;
+            assert_eq!(stopped, what.is_empty(), "{what}: {bus:?}");
+            assert_eq!(bus.line.contains("no answer"), !stopped, "{bus:?}");
+            assert_eq!(bus.line.contains("own filter dropped"), stopped, "{bus:?}");
+        }
+    }
+
+    /// Several dependencies listen: a line of one says nothing of the other.
+    #[tokio::test]
+    async fn one_rejection_of_several_listeners_needs_the_silence_of_the_rest() {
+        let discarded =
+            line("Event [ID 'a1', Source 'o', Time 'x', Data '{}'] discarded due to filtering");
+        let mut two = pipeline();
+        let listener = two.sensor["spec"]["dependencies"][0].clone();
+        two.sensor["spec"]["dependencies"] = serde_json::json!([listener.clone(), listener]);
+        for (pipeline, heard, standing) in [
+            (pipeline(), true, Standing::Stopped),
+            (pipeline(), false, Standing::Stopped),
+            (two.clone(), true, Standing::Stopped),
+            (two, false, Standing::Unproven),
+        ] {
+            let mut search = search().await;
+            search.take(discarded.clone());
+            search.unheard = (!heard).then(|| "no answer".to_owned());
+            let findings = search.findings(&pipeline);
+            let filter = findings.iter().find(|one| one.layer == "filter").unwrap();
+            assert_eq!(filter.standing, standing, "{filter:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn consumers_that_could_not_be_read_are_not_called_absent() {
+        let mut search = search().await;
+        search.look_at_consumers(&pipeline()).await;
+        let findings = search.findings(&pipeline());
+        let judged = findings.iter().find(|one| one.layer == "judged").unwrap();
+        assert_eq!(judged.standing, Standing::Unproven);
+        assert!(judged.line.contains("could not look"), "{judged:?}");
+        assert!(!judged.line.contains("not there"), "{judged:?}");
+    }
+
     #[tokio::test]
     async fn what_may_not_be_listed_is_not_called_gone() {
         let mut search = search().await;
@@ -577,11 +778,14 @@ mod tests {
     }
 
     fn triggered() -> LogLine {
-        let text = r#"{"level":"info","msg":"Successfully processed trigger 't'","triggerName":"t","triggeredBy":["d"],"triggeredByEvents":["a1"]}"#;
-        LogLine {
-            text: text.to_owned(),
-            ..line("")
-        }
+        triggered_by("t")
+    }
+
+    fn triggered_by(trigger: &str) -> LogLine {
+        let text = format!(
+            r#"{{"level":"info","msg":"Successfully processed trigger '{trigger}'","triggerName":"{trigger}","triggeredBy":["d"],"triggeredByEvents":["a1"]}}"#
+        );
+        LogLine { text, ..line("") }
     }
 
     fn line(message: &str) -> LogLine {

@@ -195,7 +195,7 @@ impl Linear<'_> {
 
     pub(super) fn manifest(&mut self, compare: Compare) {
         self.app.manifest = Texts::of(self.driver);
-        let lines = self.app.manifest.lines(compare, self.app.theme);
+        let lines = self.app.manifest.lines(compare, self.app.theme, false);
         if compare != Compare::Nothing && self.app.manifest.file.is_empty() {
             return self.say("this stage edits no manifest, so that there is nothing to compare");
         }

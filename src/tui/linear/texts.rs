@@ -34,10 +34,7 @@ pub(super) fn phase(state: &State) -> String {
             .iter()
             .map(|failure| format!("refuted: {}", failure.text))
             .collect(),
-        StagePhase::Unproven { reasons } => reasons
-            .iter()
-            .map(|reason| format!("unproven: {}", reason.text))
-            .collect(),
+        StagePhase::Unproven { reasons } => reasons.iter().map(view::why_unproven).collect(),
         StagePhase::Interrupted { .. } => {
             vec!["interrupted; nothing that was sent is sent again".to_owned()]
         }
@@ -69,7 +66,8 @@ pub(super) fn offer(state: &State) -> String {
         (footer.edit, "apply"),
         (footer.hint, "hint"),
         (footer.reveal, "solution"),
-        (footer.retry, "again"),
+        // Where Enter does it again, the word would say it twice.
+        (footer.retry && !footer.next.starts_with("again"), "again"),
     ] {
         if wanted {
             words.push(word.to_owned());

@@ -11,6 +11,8 @@ use crate::session::State;
 use crate::tui::theme::Theme;
 
 const NOTHING: &str = "no right was asked for in this lab yet";
+/// What is said of an answer from before this go at the stage.
+const BEFORE: &str = "asked before";
 /// The names of the columns: what is judged stands before what a narrow screen cuts.
 const COLUMNS: [&str; 7] = [
     "layer", "allowed", "judged", "account", "verb", "resource", "attempt",
@@ -22,6 +24,8 @@ struct Entry<'a> {
     fact: Option<&'a Fact>,
     /// What the stage expects of it.
     wanted: Option<bool>,
+    /// It was asked for in this go at the stage: an older answer proves nothing of now.
+    current: bool,
 }
 
 /// Those that were asked for, then those that the stage still asks for.
@@ -41,14 +45,18 @@ fn entries(state: &State) -> Vec<Entry<'_>> {
         .map(|check| check.expectation())
         .map(|expectation| (expectation.right, expectation.allowed))
         .collect();
+    let run = state.stage().zip(state.stage_run());
+    let is_current = |fact: &Fact| {
+        run.is_some_and(|(stage, run)| fact.stage == stage.name && fact.attempt == run.attempt)
+    };
     let asked = latest.into_iter().map(|(right, fact)| {
         let wanted = expected.iter().find(|(known, _)| *known == right);
         let wanted = wanted.map(|(_, allowed)| *allowed);
-        let fact = Some(fact);
         Entry {
             right,
-            fact,
+            fact: Some(fact),
             wanted,
+            current: is_current(fact),
         }
     });
     let mut entries: Vec<Entry<'_>> = asked.collect();
@@ -59,6 +67,7 @@ fn entries(state: &State) -> Vec<Entry<'_>> {
                 right,
                 fact: None,
                 wanted,
+                current: true,
             });
         }
     }
@@ -78,6 +87,7 @@ impl Entry<'_> {
         match (self.allowed(), self.wanted) {
             (None, _) => "not asked yet",
             (Some(_), None) => "",
+            (Some(_), Some(_)) if !self.current => BEFORE,
             (Some(allowed), Some(wanted)) if allowed == wanted => "as it must be",
             (Some(false), Some(_)) => "is missing",
             (Some(true), Some(_)) => "is too much",
@@ -89,6 +99,7 @@ impl Entry<'_> {
         match (self.allowed(), self.wanted) {
             (None, _) => theme.dim(),
             (Some(_), None) => Style::new(),
+            _ if !self.current => theme.dim(),
             (Some(allowed), Some(wanted)) if allowed == wanted => theme.cell(CellState::Yes),
             _ => theme.cell(CellState::No),
         }
@@ -150,27 +161,28 @@ pub fn sentences(state: &State) -> Vec<String> {
     if entries.is_empty() {
         return vec![NOTHING.to_owned()];
     }
-    let sentence = |entry: &Entry<'_>| {
-        let may = match entry.allowed() {
-            Some(true) => "may",
-            Some(false) => "may not",
-            None => "whether it may",
-        };
-        let Right { account, verb, .. } = &entry.right;
-        let layer = entry.right.layer();
-        let what = if entry.right.is_any_other() {
-            "do anything else".to_owned()
-        } else {
-            format!("{verb} {}", entry.right.resource_in_group())
-        };
-        let judged = match entry.judged() {
-            "" => String::new(),
-            judged if judged.starts_with("is ") => format!(", which {judged}"),
-            judged => format!(", {judged}"),
-        };
-        format!("{layer}: {account} {may} {what}{judged}")
-    };
     entries.iter().map(sentence).collect()
+}
+
+fn sentence(entry: &Entry<'_>) -> String {
+    let Right { account, verb, .. } = &entry.right;
+    let resource = entry.right.resource_in_group();
+    let layer = entry.right.layer();
+    let does = match (entry.right.is_any_other(), entry.allowed()) {
+        (true, Some(true)) => format!("{account} may do more than is listed here"),
+        (true, Some(false)) => format!("{account} may do nothing that is not listed here"),
+        (true, None) => format!("whether {account} may do more than is listed here"),
+        (false, Some(true)) => format!("{account} may {verb} {resource}"),
+        (false, Some(false)) => format!("{account} may not {verb} {resource}"),
+        (false, None) => format!("whether {account} may {verb} {resource}"),
+    };
+    let judged = match entry.judged() {
+        "" => String::new(),
+        BEFORE => ", as it was when it was asked before".to_owned(),
+        judged if judged.starts_with("is ") => format!(", which {judged}"),
+        judged => format!(", {judged}"),
+    };
+    format!("{layer}: {does}{judged}")
 }
 
 #[cfg(test)]
@@ -209,14 +221,62 @@ mod tests {
                 right: right.clone(),
                 fact: Some(&fact),
                 wanted,
+                current: true,
             };
             assert_eq!((entry.judged(), entry.style(theme)), (judged, style));
+            let before = Entry {
+                current: false,
+                ..entry
+            };
+            let nothing = wanted.map_or("", |_| BEFORE);
+            assert_eq!(before.judged(), nothing);
+            assert!(before.style(theme) != good && before.style(theme) != bad);
         }
         let entry = Entry {
             right,
             fact: None,
             wanted: Some(true),
+            current: true,
         };
         assert_eq!(entry.judged(), "not asked yet");
+    }
+
+    /// Who hears it must not take one right more for all rights.
+    #[test]
+    fn other_rights_are_not_all_rights() {
+        let right = Right {
+            account: "order-sensor".to_owned(),
+            verb: "any-other".to_owned(),
+            group: String::new(),
+            resource: "right".to_owned(),
+        };
+        assert!(right.is_any_other());
+        for (allowed, said) in [
+            (
+                true,
+                "order-sensor may do more than is listed here, as it must be",
+            ),
+            (
+                false,
+                "order-sensor may do nothing that is not listed here, as it must be",
+            ),
+        ] {
+            let observation = Observation::Access {
+                account: right.account.clone(),
+                verb: right.verb.clone(),
+                group: right.group.clone(),
+                resource: right.resource.clone(),
+                allowed,
+                reason: String::new(),
+            };
+            let fact = fact(right.layer(), observation);
+            let entry = Entry {
+                right: right.clone(),
+                fact: Some(&fact),
+                wanted: Some(allowed),
+                current: true,
+            };
+            assert!(sentence(&entry).ends_with(said), "{}", sentence(&entry));
+        }
     }
 }

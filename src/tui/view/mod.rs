@@ -21,7 +21,7 @@ use crate::session::State;
 pub use overlay::lay_out;
 pub use pane::tab_names;
 pub use table::widths;
-pub use text::{after_text, predicted, text_lines, unresolved};
+pub use text::{after_text, predicted, text_lines, unresolved, why_unproven};
 
 /// Draws what [`App::prepare`] has computed for this size.
 pub fn draw(frame: &mut Frame<'_>, state: &State, app: &App) {
@@ -82,7 +82,10 @@ fn rule(frame: &mut Frame<'_>, area: Rect, app: &App) {
 /// last key answered.
 fn status(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
     rule(frame, area, app);
-    let text = status_text(state, app);
+    let text = match &app.prompt {
+        Some(prompt) => prompt_text(&prompt.text, usize::from(area.width.saturating_sub(4))),
+        None => status_text(state, app),
+    };
     if text.is_empty() || area.width < 4 {
         return;
     }
@@ -102,10 +105,20 @@ fn status(frame: &mut Frame<'_>, area: Rect, state: &State, app: &App) {
     );
 }
 
-fn status_text(state: &State, app: &App) -> String {
-    if let Some(prompt) = &app.prompt {
-        return format!("/{}_   (Enter searches, Esc leaves)", prompt.text);
+/// What is typed, with the end of it in sight however long it is.
+fn prompt_text(typed: &str, room: usize) -> String {
+    const KEYS: &str = "   (Enter searches, Esc leaves)";
+    let room = room.saturating_sub(KEYS.len() + 2);
+    let mut shown = typed;
+    while super::markdown::width_of(shown) > room {
+        let mut characters = shown.chars();
+        characters.next();
+        shown = characters.as_str();
     }
+    format!("/{shown}_{KEYS}")
+}
+
+fn status_text(state: &State, app: &App) -> String {
     let mut parts = Vec::new();
     if let Some(failure) = &app.failure {
         parts.push(failure.clone());
@@ -163,5 +176,22 @@ fn heading(app: &App, area: Area) -> ratatui::style::Style {
         app.theme.strong().patch(app.theme.selected())
     } else {
         app.theme.strong()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_last_stays_in_sight() {
+        let long = format!("{}äend", "x".repeat(500));
+        for room in [0, 10, 60, 200] {
+            let text = prompt_text(&long, room);
+            assert!(text.contains("_   (Enter searches"), "{text}");
+            assert!(room < 40 || text.contains("end_"), "{text}");
+            assert!(room < 40 || crate::tui::markdown::width_of(&text) <= room);
+        }
+        assert!(prompt_text("ab", 60).starts_with("/ab_"));
     }
 }

@@ -10,7 +10,7 @@ use super::heading;
 use crate::evidence::journal::Intent;
 use crate::evidence::{CellState, Layer, Outcome};
 use crate::lab::Stage;
-use crate::session::{PredictionScore, StagePhase, State};
+use crate::session::{OpenReason, PredictionScore, StagePhase, State};
 use crate::tui::app::{App, Area};
 use crate::tui::markdown;
 use crate::tui::panes;
@@ -205,17 +205,11 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
                 theme.outcome(Outcome::Refuted).1,
             )
         })),
-        StagePhase::Unproven { reasons } => texts.extend(reasons.iter().map(|reason| {
-            let word = if reason.environment {
-                "could not look"
-            } else {
-                "unproven"
-            };
-            (
-                format!("{word}: {}", reason.text),
-                theme.outcome(Outcome::Unproven).1,
-            )
-        })),
+        StagePhase::Unproven { reasons } => texts.extend(
+            reasons
+                .iter()
+                .map(|reason| (why_unproven(reason), theme.outcome(Outcome::Unproven).1)),
+        ),
         StagePhase::Passed => {
             texts.push(("passed".to_owned(), theme.outcome(Outcome::Proven).1));
         }
@@ -258,6 +252,17 @@ fn standing(state: &State, app: &App, width: u16) -> Vec<Line<'static>> {
         lines.push(Line::default());
     }
     lines
+}
+
+/// A reason in words: what was not proven, or that nothing could be looked at, which is nobody's fault here.
+#[must_use]
+pub fn why_unproven(reason: &OpenReason) -> String {
+    let word = if reason.environment {
+        "could not look"
+    } else {
+        "unproven"
+    };
+    format!("{word}: {}", reason.text)
 }
 
 /// What the learner has predicted of this stage, or in it: each prediction, and once all are settled how many were right and
