@@ -237,6 +237,10 @@ fn inputs(files: &[PathBuf]) -> Result<(Vec<Input>, Vec<NotRead>), Failure> {
     for (file, named) in found.files {
         let name = file.display().to_string();
         match read(&file) {
+            // What should have written it has failed.
+            Ok(text) if name == "-" && text.trim().is_empty() => {
+                return Err(cannot_read("stdin", "it is empty"));
+            }
             Ok(text) => inputs.push(Input { name, text, named }),
             Err(why) if named => return Err(cannot_read(&name, &why)),
             Err(why) => unread.push(NotRead { file: name, why }),

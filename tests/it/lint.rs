@@ -431,3 +431,13 @@ fn solutions_of_the_labs_have_no_error() {
         .collect();
     assert!(errors.is_empty(), "{errors:#?}");
 }
+
+/// Of nothing nothing is found, and that is no good news: what should have written it has failed.
+#[test]
+fn an_empty_stdin_is_no_clean_sensor() {
+    for nothing in ["", "\n \n"] {
+        let (code, out, err) = lint_with(&["-f", "-"], nothing);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains("stdin: it is empty"), "{err}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Dependencies: what each listens to and lets through.
 
+use std::collections::BTreeSet;
+
 use super::super::site::Site;
 use super::data::{self, Condition};
 use super::{Check, expressions, groups, parameters, script, short};
@@ -8,13 +10,13 @@ use crate::sensor::transform::Transform;
 /// Checks all dependencies.
 pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
     let dependencies = spec.list("dependencies");
-    for (place, dependency) in dependencies.iter().enumerate() {
-        one(check, dependency, &optional(spec, dependency));
+    let defaults = parameters::with_defaults(spec);
+    let mut names = BTreeSet::new();
+    for dependency in &dependencies {
         let name = dependency.text("name");
-        let again = dependencies[..place]
-            .iter()
-            .any(|earlier| earlier.text("name") == name);
-        if again && !name.is_empty() {
+        let optional = defaults.get(name).map_or(&[][..], Vec::as_slice);
+        one(check, dependency, optional);
+        if !names.insert(name) && !name.is_empty() {
             let site = dependency.get("name").unwrap_or_else(|| dependency.clone());
             let finding = check.report(
                 "duplicate-dependency",
@@ -26,27 +28,16 @@ pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
     }
 }
 
-/// What the Sensor itself says of a field that may be absent: its path, and who says so.
-type Optional = Vec<(String, &'static str)>;
-
-/// The fields that a parameter has a default for.
-fn optional(spec: &Site<'_>, dependency: &Site<'_>) -> Optional {
-    let name = dependency.text("name");
-    let defaults = parameters::with_defaults(spec, name);
-    let said = |path: &str| (path.to_owned(), "a parameter has a default for it");
-    defaults.into_iter().map(said).collect()
-}
-
-/// A path that is absent in some events, under conditions that must all hold.
-fn optional_field(check: &mut Check<'_>, site: &Site<'_>, path: &str, optional: &Optional) {
-    let Some((_, who)) = optional.iter().find(|(known, _)| known == path) else {
+/// A path that is absent in some events, as a parameter has a default for it, under conditions that must all hold.
+fn optional_field(check: &mut Check<'_>, site: &Site<'_>, path: &str, optional: &[&str]) {
+    if !optional.contains(&path) {
         return;
-    };
+    }
     let finding = check.report(
         "missing-field",
         site,
         format!(
-            "an event without `{}` is dropped with an error before any trigger runs, though {who}",
+            "an event without `{}` is dropped with an error before any trigger runs, though a parameter has a default for it",
             short(path)
         ),
     );
@@ -77,7 +68,7 @@ fn transforms(check: &mut Check<'_>, transform: &Site<'_>) {
     }
 }
 
-fn one(check: &mut Check<'_>, dependency: &Site<'_>, optional: &Optional) {
+fn one(check: &mut Check<'_>, dependency: &Site<'_>, optional: &[&str]) {
     let source = check.world.source_kind(
         check.namespace,
         dependency.text("eventSourceName"),

@@ -1,5 +1,7 @@
 //! Parameters of triggers: where a value comes from, what stands in for it, where it goes.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::super::site::Site;
@@ -333,9 +335,9 @@ fn index(check: &mut Check<'_>, parameter: &Site<'_>, owner: &Owner<'_, '_>) {
     );
 }
 
-/// The data keys that parameters of a dependency have a default for.
-pub(super) fn with_defaults<'t>(spec: &Site<'t>, dependency: &str) -> Vec<&'t str> {
-    let mut found = Vec::new();
+/// The data keys that parameters have a default for, by dependency.
+pub(super) fn with_defaults<'t>(spec: &Site<'t>) -> BTreeMap<&'t str, Vec<&'t str>> {
+    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for trigger in spec.list("triggers") {
         let mut lists = vec![trigger.list("parameters")];
         let template = trigger.get("template");
@@ -345,13 +347,13 @@ pub(super) fn with_defaults<'t>(spec: &Site<'t>, dependency: &str) -> Vec<&'t st
             lists.extend(acting.iter().map(|acting| acting.list("payload")));
         }
         let sources = lists.iter().flatten().filter_map(|one| one.get("src"));
-        found.extend(
-            sources
-                .filter(|source| source.text("dependencyName") == dependency)
-                .filter(|source| source.get("value").is_some())
-                .map(|source| source.text("dataKey"))
-                .filter(|key| !key.is_empty()),
-        );
+        for source in sources.filter(|source| source.get("value").is_some()) {
+            let key = source.text("dataKey");
+            if !key.is_empty() {
+                let dependency = source.text("dependencyName");
+                found.entry(dependency).or_default().push(key);
+            }
+        }
     }
     found
 }

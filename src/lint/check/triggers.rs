@@ -1,6 +1,6 @@
 //! Triggers: conditions, retries, names, and dependencies that share an event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::finding::{Edit, Fix};
 use super::super::site::Site;
@@ -23,14 +23,16 @@ pub(super) fn check(check: &mut Check<'_>, spec: &Site<'_>) {
         .map(|dependency| dependency.text("name").to_owned())
         .collect();
     let triggers = spec.list("triggers");
+    let named = dependencies.iter().map(|one| (one.text("name"), one));
+    let named: BTreeMap<&str, &Site<'_>> = named.collect();
     let mut pairs = MOST_PAIRS;
-    let mut used: Vec<String> = Vec::new();
+    let mut used: BTreeSet<String> = BTreeSet::new();
     let mut readable = !triggers.is_empty();
     for trigger in &triggers {
         one(check, trigger, &dependencies);
         match conditions(check, trigger, &names) {
             Some(conditions) => {
-                shared_event(check, trigger, &conditions, &dependencies, &mut pairs);
+                shared_event(check, trigger, &conditions, &named, &mut pairs);
                 used.extend(conditions.dependencies().iter().cloned());
             }
             None => readable = false,
@@ -237,11 +239,19 @@ fn conditions(check: &mut Check<'_>, trigger: &Site<'_>, names: &[String]) -> Op
             );
             finding.meant = Some(format!(
                 "names of dependencies ({}) joined with && and ||",
-                names.join(", ")
+                few(names)
             ));
             None
         }
     }
+}
+
+/// Names for a message; of many the first ones.
+fn few(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let more = if names.len() > SHOWN { ", …" } else { "" };
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    format!("{}{more}", shown.join(", "))
 }
 
 /// Two dependencies of one trigger that listen to the same event.
@@ -249,13 +259,9 @@ fn shared_event(
     check: &mut Check<'_>,
     trigger: &Site<'_>,
     conditions: &Conditions,
-    dependencies: &[Site<'_>],
+    named: &BTreeMap<&str, &Site<'_>>,
     pairs: &mut usize,
 ) {
-    let named: BTreeMap<&str, &Site<'_>> = dependencies
-        .iter()
-        .map(|one| (one.text("name"), one))
-        .collect();
     let mut heard: BTreeMap<(&str, &str), Vec<&Site<'_>>> = BTreeMap::new();
     for name in conditions.dependencies() {
         let Some(one) = named.get(name.as_str()).copied() else {
@@ -293,10 +299,10 @@ fn shared_event(
     }
 }
 
-fn unused(check: &mut Check<'_>, dependencies: &[Site<'_>], used: &[String]) {
+fn unused(check: &mut Check<'_>, dependencies: &[Site<'_>], used: &BTreeSet<String>) {
     for dependency in dependencies {
         let name = dependency.text("name");
-        if name.is_empty() || used.iter().any(|used| used == name) {
+        if name.is_empty() || used.contains(name) {
             continue;
         }
         let site = dependency.get("name").unwrap_or_else(|| dependency.clone());
