@@ -101,6 +101,30 @@ pub fn apply(parameters: &Value, events: &Events, object: &Value) -> Result<Valu
     Parameters::decode(parameters)?.apply(events, object)
 }
 
+/// Whether a parameter's `src` may show the type of its event: data before context, and both before the whole event.
+#[must_use]
+pub fn may_show_type(source: &Value) -> bool {
+    let text = |key: &str| source.get(key).and_then(Value::as_str).unwrap_or_default();
+    if !text("dataKey").is_empty() || !text("dataTemplate").is_empty() {
+        return false;
+    }
+    match (text("contextKey"), text("contextTemplate")) {
+        ("", "") => source.get("value").is_none_or(Value::is_null),
+        (key, "") => !OTHER_ATTRIBUTES.contains(&key),
+        _ => true,
+    }
+}
+
+/// Attributes of the context beside the type.
+const OTHER_ATTRIBUTES: [&str; 6] = [
+    "id",
+    "source",
+    "specversion",
+    "datacontenttype",
+    "subject",
+    "time",
+];
+
 impl Parameters {
     /// Reads a list of parameters; `null` is an empty list.
     ///

@@ -192,6 +192,34 @@ fn the_type_of_event_data_is_that_of_its_event_source() {
     );
 }
 
+/// A parameter that shows the type of such an event shows one that was taken for granted.
+#[test]
+fn a_type_that_was_taken_for_granted_is_told_where_a_parameter_shows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let event = folder.path().join("event.json");
+    std::fs::write(&event, format!("{{\"body\": {FLAT}}}")).unwrap();
+    for (source, told) in [
+        (json!({"contextKey": "type"}), true),
+        (json!({"contextTemplate": "{{ .Input.type }}"}), true),
+        (json!({}), true),
+        (json!({"value": "a"}), false),
+        (json!({"contextKey": "id"}), false),
+        (
+            json!({"contextKey": "type", "dataKey": "body.orderId"}),
+            false,
+        ),
+    ] {
+        let mut sensor = sensor(&Value::Null);
+        let place = "/spec/triggers/0/template/k8s/parameters/0/src";
+        let src = sensor.pointer_mut(place).unwrap();
+        *src = source.clone();
+        src["dependencyName"] = json!("order");
+        let (_, walk) = walk(&sensor, &["--event", event.to_str().unwrap()]);
+        let found = walk["notes"].to_string().contains("says no type");
+        assert_eq!(found, told, "{source}: {walk}");
+    }
+}
+
 /// An EventSource of another namespace is another one, and an event on another bus never arrives.
 #[test]
 fn the_event_source_is_that_of_the_sensors_namespace_and_bus() {

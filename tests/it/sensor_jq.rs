@@ -67,6 +67,7 @@ fn fields_are_multiplied_as_numbers() {
         ("{t: (.body.n * (0 - 2.5))}", r#"{"t":-7.5}"#),
         ("{t: (.body.s * 3)}", r#"{"t":"ababab"}"#),
         ("{t: ([.body.items[].qty] | .[0] * .[1])}", r#"{"t":6}"#),
+        ("{t: (.body.n *= .body.n | .body.n)}", r#"{"t":9}"#),
         (".body |= {n: (.n *= 5000 | .n)}", r#"{"body":{"n":15000}}"#),
         (
             "{t: (reduce .body.items[] as $i (0; . + $i.price * $i.qty))}",
@@ -90,10 +91,11 @@ fn fields_are_multiplied_as_numbers() {
         ("{t: (.body.o * .body.o)}", data),
         ("{t: (.body.big * .body.big)}", data),
         ("{t: (reduce range(0; 100) as $i (2; . * .))}", data),
-        (".body.n *= .body.n", data),
         ("{t: (.s * .n)}", &text),
         ("{t: (.s * 1000)}", &text),
         (".s *= 1000", &text),
+        (".s *= .n", &text),
+        (".n *= .s", &text),
     ] {
         let refused = run(program, data);
         assert!(

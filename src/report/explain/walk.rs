@@ -9,7 +9,7 @@ use super::{
     hints, text_at,
 };
 use crate::embedded::services::sensor::cloud_event;
-use crate::sensor::parameters::Events;
+use crate::sensor::parameters::{Events, may_show_type};
 use crate::sensor::transform::{Transform, TransformError};
 use crate::sensor::{Event, Explanation, Filter, GroupReport, Operator, Outcome, Reason};
 
@@ -130,7 +130,7 @@ pub fn walk(
     if walk.stops_at_bus(input, sensor) {
         return Ok(walk);
     }
-    if input.lacks_type() && sensor.triggers.iter().any(takes_type) {
+    if input.lacks_type() && shows_type_of(sensor, dependencies) {
         walk.notes.push(format!(
             "a trigger takes the event's type, and that of a webhook is shown: {NO_TYPE}"
         ));
@@ -160,14 +160,23 @@ pub fn walk(
 const NO_TYPE: &str =
     "the event says none; give a whole CloudEvent, or its EventSource beside the Sensor";
 
-/// Whether a part of a trigger takes the event's type.
-fn takes_type(part: &Value) -> bool {
-    match part {
-        Value::Object(members) => {
-            members.get("contextKey").is_some_and(|key| key == "type")
-                || members.values().any(takes_type)
-        }
-        Value::Array(items) => items.iter().any(takes_type),
+/// Whether a trigger may show the type of one of these dependencies' events.
+fn shows_type_of(sensor: &Sensor, dependencies: &[&Dependency]) -> bool {
+    let shows = |one: &&Dependency| {
+        let mut triggers = sensor.triggers.iter();
+        triggers.any(|trigger| shows_type(trigger, &one.name))
+    };
+    dependencies.iter().any(shows)
+}
+
+/// Whether a parameter somewhere in a trigger may show the type of a dependency's event.
+fn shows_type(trigger: &Value, dependency: &str) -> bool {
+    match trigger {
+        Value::Object(members) => members.iter().any(|(key, value)| {
+            let of_it = key == "src" && text_at(value, "/dependencyName") == dependency;
+            (of_it && may_show_type(value)) || shows_type(value, dependency)
+        }),
+        Value::Array(items) => items.iter().any(|item| shows_type(item, dependency)),
         _ => false,
     }
 }

@@ -29,23 +29,36 @@ pub(super) fn install(lua: &Lua, internal: &Table, budget: &Arc<Budget>) -> mlua
         lua.create_function(move |_, ()| Ok(own.stopped().is_some()))?,
     )?;
     let own = budget.clone();
-    let caught = move |_: &Lua, error: Value| {
-        if is_out_of_memory(&error) {
-            own.stop(Bound::Memory);
-        }
-        Ok(())
-    };
+    let caught = move |lua: &Lua, (error, raised): (Value, bool)| caught(lua, &own, error, raised);
     internal.raw_set("caught", lua.create_function(caught)?)?;
-    let own = budget.clone();
-    let too_deep = move |_: &Lua, ()| Err::<(), _>(own.stop(Bound::Depth));
-    internal.raw_set("too_deep", lua.create_function(too_deep)?)?;
+    for (name, bound) in [("too_deep", Bound::Depth), ("too_many", Bound::Values)] {
+        let own = budget.clone();
+        let stop = move |_: &Lua, ()| Err::<(), _>(own.stop(bound));
+        internal.raw_set(name, lua.create_function(stop)?)?;
+    }
+    let fail =
+        |_: &Lua, text: mlua::LuaString| Err::<(), _>(mlua::Error::runtime(text.to_string_lossy()));
+    internal.raw_set("fail", lua.create_function(fail)?)?;
+    let wrong_type =
+        |_: &Lua, (value, position, function, expected): (Value, usize, String, String)| {
+            Err::<(), _>(bad_argument(position, &function, &expected, &value))
+        };
+    internal.raw_set("wrong_type", lua.create_function(wrong_type)?)?;
+    let is_callable = |_: &Lua, value: Value| match &value {
+        Value::Table(table) => match table.metatable() {
+            Some(metatable) => Ok(metatable.raw_get::<Value>("__call")?.is_function()),
+            None => Ok(false),
+        },
+        _ => Ok(false),
+    };
+    internal.raw_set("is_callable", lua.create_function(is_callable)?)?;
     let own = budget.clone();
     internal.raw_set(
         "loadstring",
         lua.create_function(move |lua, args: (Value, Value)| load(lua, &own, &args))?,
     )?;
     let own = budget.clone();
-    let concat = move |lua: &Lua, args: (Table, Value, Value, Value)| concat(lua, &own, &args);
+    let concat = move |lua: &Lua, args: (Table, Value, Value, Value, i64)| concat(lua, &own, &args);
     internal.raw_set("concat", lua.create_function(concat)?)?;
     let state = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
     internal.raw_set(
@@ -54,18 +67,36 @@ pub(super) fn install(lua: &Lua, internal: &Table, budget: &Arc<Budget>) -> mlua
     )
 }
 
-/// Whether the memory of this machine is what a caught error is about; upstream has no such bound.
-fn is_out_of_memory(error: &Value) -> bool {
+/// What a script sees of an error that it caught: a text where a library failed. Want of memory, of which upstream has
+/// no bound, stops it instead.
+fn caught(lua: &Lua, budget: &Budget, error: Value, raised: bool) -> mlua::Result<Value> {
     match error {
-        Value::String(text) => text.as_bytes() == b"not enough memory".as_slice(),
-        Value::Error(error) => {
-            let mut cause = &**error;
-            while let mlua::Error::CallbackError { cause: inner, .. } = cause {
-                cause = inner;
-            }
-            matches!(cause, mlua::Error::MemoryError(_))
+        Value::String(text) if !raised && text.as_bytes() == b"not enough memory".as_slice() => {
+            Err(budget.stop(Bound::Memory))
         }
-        _ => false,
+        Value::String(text) => {
+            let shown = text.to_string_lossy();
+            match super::without_library(&shown) {
+                None => Ok(Value::String(text)),
+                Some(message) => lua
+                    .create_string(super::at_line(super::script_line(lua), message))
+                    .map(Value::String),
+            }
+        }
+        Value::Error(error) => match innermost(&error) {
+            mlua::Error::MemoryError(_) => Err(budget.stop(Bound::Memory)),
+            _ => lua
+                .create_string(super::message_of(&error))
+                .map(Value::String),
+        },
+        other => Ok(other),
+    }
+}
+
+fn innermost(error: &mlua::Error) -> &mlua::Error {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => innermost(cause),
+        other => other,
     }
 }
 
@@ -73,7 +104,7 @@ fn is_out_of_memory(error: &Value) -> bool {
 fn to_number(args: &MultiValue) -> mlua::Result<Option<f64>> {
     let Some(value) = args.front() else {
         return Err(mlua::Error::runtime(
-            "bad argument #1 to 'tonumber' (value expected)",
+            "bad argument #1 to tonumber (value expected)",
         ));
     };
     let no_base = matches!(args.get(1), None | Some(Value::Nil));
@@ -132,14 +163,14 @@ fn load(lua: &Lua, budget: &Budget, (source, name): &(Value, Value)) -> mlua::Re
 fn concat(
     lua: &Lua,
     budget: &Budget,
-    (table, separator, from, to): &(Table, Value, Value, Value),
+    (table, separator, from, to, length): &(Table, Value, Value, Value, i64),
 ) -> mlua::Result<Value> {
+    let length = *length;
     let separator = match separator {
         Value::Nil => None,
         value => Some(Text::argument(value, 2, "concat")?),
     };
     let empty = || lua.create_string("").map(Value::String);
-    let length = i64::try_from(table.raw_len()).unwrap_or(i64::MAX);
     let open = !matches!(from, Value::Nil) && matches!(to, Value::Nil);
     let (from, to) = (
         integer_or(from, 1, 3, "concat")?,
@@ -159,7 +190,7 @@ fn concat(
         let text = Text::argument(&value, 1, "concat").map_err(|_| {
             let kind = super::value::type_name(&value);
             mlua::Error::runtime(format!(
-                "invalid value ({kind}) at index {index} in table for 'concat'"
+                "invalid value ({kind}) at index {index} in table for concat"
             ))
         })?;
         if from == to {

@@ -31,15 +31,18 @@ pub(in crate::sensor) enum Bound {
     Values,
     /// Callbacks or coroutines are nested too deeply.
     Depth,
+    /// Functions call one another too deeply.
+    Frames,
 }
 
 impl Bound {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Steps,
         Self::Memory,
         Self::Text,
         Self::Values,
         Self::Depth,
+        Self::Frames,
     ];
 }
 

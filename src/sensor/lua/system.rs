@@ -46,27 +46,34 @@ fn time(fields: Option<Table>) -> mlua::Result<f64> {
     let Some(fields) = fields else {
         return Ok(Timestamp::now().as_second() as f64);
     };
-    let field = |name: &str, default: Option<i64>| -> mlua::Result<i64> {
+    let field = |name: &str, default: i64| -> mlua::Result<i64> {
         let value: Value = fields.raw_get(name)?;
-        match (&value, default) {
-            (Value::Nil, None) => Err(mlua::Error::runtime(format!(
-                "field '{name}' missing in date table"
-            ))),
-            (value, default) => integer_or(value, default.unwrap_or(0), 1, "time"),
+        match &value {
+            Value::Integer(_) | Value::Number(_) => integer_or(&value, default, 1, "time"),
+            Value::String(text) => Ok(written(&text.as_bytes()).unwrap_or(default)),
+            _ => Ok(default),
         }
     };
-    let (year, month, day) = (
-        field("year", None)?,
-        field("month", None)?,
-        field("day", None)?,
-    );
-    let (hour, minute, second) = (
-        field("hour", Some(12))?,
-        field("min", Some(0))?,
-        field("sec", Some(0))?,
-    );
+    let (year, month, day) = (field("year", -1)?, field("month", -1)?, field("day", -1)?);
+    let (hour, minute, second) = (field("hour", 12)?, field("min", 0)?, field("sec", 0)?);
     seconds(year, month, day, (hour, minute, second))
         .ok_or_else(|| mlua::Error::runtime("time result cannot be represented"))
+}
+
+/// A whole number in a text; spaces and zeros before it count for nothing.
+fn written(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?.trim_start_matches(' ');
+    match text.trim_start_matches('0') {
+        "" if !text.is_empty() => Some(0),
+        digits
+            if digits
+                .bytes()
+                .all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c)) =>
+        {
+            digits.parse().ok().map(|number: f64| number as i64)
+        }
+        _ => None,
+    }
 }
 
 /// Counts from the first of the year, so that month 14 or day −1 mean what they mean in C.

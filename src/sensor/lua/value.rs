@@ -104,12 +104,9 @@ pub(super) fn bad_argument(
     expected: &str,
     got: &Value,
 ) -> mlua::Error {
-    let got = match got {
-        Value::Nil => "no value",
-        value => type_name(value),
-    };
+    let got = type_name(got);
     mlua::Error::runtime(format!(
-        "bad argument #{position} to '{function}' ({expected} expected, got {got})"
+        "bad argument #{position} to {function} ({expected} expected, got {got})"
     ))
 }
 

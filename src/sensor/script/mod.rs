@@ -90,11 +90,12 @@ impl From<Bound> for ScriptError {
             Bound::Steps => return Self::Stopped,
             Bound::Memory => return Self::Memory,
             Bound::Text => "the script makes a text of more than 4 MiB; make shorter ones",
-            Bound::Values => {
-                "the script asks for more than 4,096 bytes of a text at once; name the places"
-            }
+            Bound::Values => "the script asks for thousands of values at once; name the places",
             Bound::Depth => {
                 "the script nests callbacks or coroutines more than 16 deep; nest fewer"
+            }
+            Bound::Frames => {
+                "the script's functions call one another too deeply; upstream's engine ends at 256 calls; write a loop"
             }
         };
         Self::TooLarge(what.to_owned())
@@ -118,7 +119,7 @@ impl From<mlua::Error> for ScriptError {
                 }
             }
             mlua::Error::MemoryError(_) => Self::Memory,
-            cause => Self::Runtime(message_of(cause)),
+            _ => Self::Runtime(message_of(&error)),
         }
     }
 }

@@ -1,7 +1,9 @@
-//! The operands of `..` and the bounds of counting loops, written as calls where the machine differs from upstream's engine.
+//! The operands of `..` and `#` and the bounds of counting loops, written as calls where the machine differs from
+//! upstream's engine.
 //!
 //! Upstream joins a number as it writes it everywhere, the machine by C's `%.14g`; upstream counts with numbers alone, the
-//! machine also with texts. Lines stay where they are.
+//! machine also with texts; upstream's length of a table with gaps is its last place, the machine's any before a gap.
+//! Lines stay where they are.
 
 use super::tokens::{Placed, Token, tokens};
 
@@ -9,15 +11,22 @@ use super::tokens::{Placed, Token, tokens};
 const TEXT: &str = "__text";
 /// Gives a number as it is, and an error for everything else.
 const COUNT: &str = "__count";
-/// In another environment the two are not found.
+/// Gives a length; it stands in place of the `#`.
+const LENGTH: &str = "__length";
+const OWN: [&str; 3] = [TEXT, COUNT, LENGTH];
+/// In another environment these are not found.
 const ENVIRONMENTS: [&str; 2] = ["setfenv", "getfenv"];
 
 /// Writes a script with those calls; `None` where it needs none, or where that cannot be done.
 pub(super) fn written(source: &str) -> Option<String> {
     let tokens = tokens(source)?;
-    let concerned =
-        |placed: &Placed<'_>| matches!(placed.token, Token::Concat | Token::Name("for"));
-    let taken = |placed: &Placed<'_>| matches!(placed.token, Token::Name(name) if name == TEXT || name == COUNT || ENVIRONMENTS.contains(&name));
+    let concerned = |placed: &Placed<'_>| {
+        matches!(
+            placed.token,
+            Token::Concat | Token::Name("for") | Token::Symbol(b'#')
+        )
+    };
+    let taken = |placed: &Placed<'_>| matches!(placed.token, Token::Name(name) if OWN.contains(&name) || ENVIRONMENTS.contains(&name));
     if !tokens.iter().any(concerned) || tokens.iter().any(taken) {
         return None;
     }
@@ -29,6 +38,7 @@ pub(super) fn written(source: &str) -> Option<String> {
     for at in 0..tokens.len() {
         reader.bounds(at, &mut calls);
         reader.joined(at, &mut calls);
+        reader.measured(at, &mut calls);
     }
     (!calls.is_empty()).then(|| with_calls(source, &calls))
 }
@@ -42,21 +52,22 @@ struct Call {
 
 /// A call that starts where another one does is found after it, and ends no later.
 fn with_calls(source: &str, calls: &[Call]) -> String {
-    let mut edits: Vec<(usize, &str)> = Vec::with_capacity(3 * calls.len());
+    let mut edits: Vec<(usize, &str, usize)> = Vec::with_capacity(3 * calls.len());
     for call in calls {
+        let sign = usize::from(call.function == LENGTH);
         edits.extend([
-            (call.start, call.function),
-            (call.start, "("),
-            (call.end, ")"),
+            (call.start, call.function, 0),
+            (call.start, "(", sign),
+            (call.end, ")", 0),
         ]);
     }
-    edits.sort_by_key(|(at, _)| *at);
+    edits.sort_by_key(|(at, ..)| *at);
     let mut text = String::with_capacity(source.len() + 10 * calls.len());
     let mut done = 0;
-    for (at, put) in edits {
+    for (at, put, left_out) in edits {
         text.push_str(source.get(done..at).unwrap_or_default());
         text.push_str(put);
-        done = at;
+        done = done.max(at) + left_out;
     }
     text.push_str(source.get(done..).unwrap_or_default());
     text
@@ -160,6 +171,21 @@ impl<'s> Reader<'_, 's> {
         }
     }
 
+    /// The operand of a `#`, with the sign itself; a power stays as it is, of which there is no length.
+    fn measured(&self, at: usize, calls: &mut Vec<Call>) {
+        if self.token(at) != Some(Token::Symbol(b'#')) {
+            return;
+        }
+        let mut from = at + 1;
+        while let Some(Token::Symbol(b'-' | b'#') | Token::Name("not")) = self.token(from) {
+            from += 1;
+        }
+        let end = self.operand_end(from);
+        if let Some(end) = end.filter(|end| self.token(*end) != Some(Token::Symbol(b'^'))) {
+            calls.extend(self.call(LENGTH, at, end));
+        }
+    }
+
     /// The place behind a token, or behind what closes it.
     fn over(&self, at: usize) -> usize {
         let opens = matches!(
@@ -259,6 +285,16 @@ mod tests {
                 "for i = a, b + 1, c do end",
                 "for i = __count(a), __count(b + 1), __count(c) do end",
             ),
+            ("return #a", "return __length(a)"),
+            (
+                "return - # a.b[#c]:d() + 1 .. #'x'",
+                "return __text(- __length( a.b[__length(c)]:d()) + 1) .. __text(__length('x'))",
+            ),
+            ("return ##a", "return __length(__length(a))"),
+            (
+                "for i = 1, #t do end",
+                "for i = 1, __count(__length(t)) do end",
+            ),
             (
                 "for i = 1, f(1, 2) do x = i .. '' end",
                 "for i = 1, __count(f(1, 2)) do x = __text(i) .. '' end",
@@ -276,6 +312,9 @@ mod tests {
         }
         for script in [
             "return a + b",
+            "return #a ^ 2",
+            "return #",
+            "return # == 1",
             "return 'a' .. 'b'",
             "for k, v in pairs(t) do end",
             "return __text .. 1",
@@ -311,7 +350,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_source_panics(pieces in prop::collection::vec(prop::sample::select(vec![
-            "a", "..", "(", ")", "[", "]", "{", "}", "for", "=", ",", "do", "end", "function", "-", "not", "'x'", "1",
+            "a", "..", "#", "(", ")", "[", "]", "{", "}", "for", "=", ",", "do", "end", "function", "-", "not", "'x'", "1",
             ".", ":", "return", "if", "then", "repeat", "until", "...", "\n", "é",
         ]), 0..30)) {
             written(&pieces.join(" "));

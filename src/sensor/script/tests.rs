@@ -352,7 +352,146 @@ fn errors_are_those_of_lua() {
         "<string>:2: attempt to index field 'a' (a nil value)"
     );
     assert!(message("x = = 1").starts_with("<string>:1: unexpected symbol"));
-    assert!(message("return ('x'):find()").contains("bad argument #2 to 'find'"));
+    assert!(
+        message("return ('x'):find()")
+            .contains("bad argument #2 to find (string expected, got nil)")
+    );
+    assert_eq!(
+        message("\n\nreturn string.rep()"),
+        "<string>:3: bad argument #1 to rep (string expected, got nil)"
+    );
+    assert_eq!(
+        message("local ok = table.insert({})"),
+        "<string>:1: wrong number of arguments"
+    );
+}
+
+/// Answers of gopher-lua 1.1.2.
+#[test]
+fn what_is_caught_is_what_upstream_catches() {
+    for source in [
+        "local ok, m = xpcall(function() error('a', 0) end, function(m) error('b', 0) end) return ok == false and m == 'b'",
+        "local ok, m = xpcall(function() error('a', 0) end, function(m) return m .. 'b', 2 end) return ok == false and m == 'ab'",
+        "local ok, m = xpcall(function() error('a', 0) end, function() end) return ok == false and m == nil",
+        "return select('#', xpcall(function() error('a', 0) end, function() return 1, 2, 3 end)) == 2",
+        "return select('#', xpcall(function() error('a', 0) end, function() return unpack({}, 1, 3000) end)) == 2",
+        "return select('#', xpcall(function(...) return ... end, function(m) return m end, 1, 2)) == 1",
+        "local ok, m = xpcall(function() error({}) end, function(m) return type(m) end) return m == 'table'",
+        "return not pcall(xpcall, function() end) and not pcall(xpcall, 5, function() end)",
+        "local ok, m = pcall(string.rep) return type(m) == 'string' and m:find('bad argument #1') ~= nil",
+        "local ok, m = pcall(function() return string.rep() end) return m == '<string>:1: bad argument #1 to rep (string expected, got nil)'",
+        "local ok, m = pcall(function() local x = table.insert({}) end) return m == '<string>:1: wrong number of arguments'",
+        "local ok, m = pcall(function() assert(false, 'x') end) return m == '<string>:1: x'",
+        "local ok, m = pcall(function() assert(nil) end) return m == '<string>:1: assertion failed!'",
+        "local ok, m = pcall(function() assert(false, {}) end) return m == '<string>:1: bad argument #2 to assert (string expected, got table)'",
+        "return select('#', assert(1, nil, 3)) == 3",
+        "local ok, m = pcall(ipairs) return m:find('library', 1, true) == nil",
+        "local ok, m = pcall(table.sort, {3, 1, 'x'}) return m == '<string>:1: attempt to compare string with number'",
+        "local ok, m = pcall(5) return m == 'attempt to call a number value'",
+        "return select(2, pcall(setmetatable({}, {__call = function() return true end})))",
+        "local ok, m = pcall(string.gsub, 'abc', '%w', function() error('x', 0) end) return m == 'x'",
+        "return true, table.insert({}, 1)",
+        "return select('#', table.insert({}, 1)) == 0 and select('#', pcall(table.insert, {}, 1, 2, 3)) == 1",
+        "return not pcall(table.insert, {}, '2', 'x') and not pcall(table.insert, {}, nil, 5) and not pcall(table.insert, 1, 2)",
+        "local t = {1, 2, 3} table.insert(t, 1.5, 'x') table.insert(t, nil) return #t == 4 and t[1] == 'x'",
+        "return os.time({}) == -62204155200 and os.time({year = 'x'}) == -62204155200",
+        "return os.time({year = 2020, month = '01', day = ' 2', hour = 0}) == 1577923200",
+    ] {
+        assert_eq!(run(source, "{}"), Ok(true), "{source}");
+    }
+}
+
+/// Answers of gopher-lua 1.1.2: the length of a table is its last place.
+#[test]
+fn lengths_reach_over_gaps() {
+    for source in [
+        "local t = {} t[3] = 1 return #t == 3 and table.getn(t) == 3 and select('#', unpack(t)) == 3",
+        "local t = {1, 2, 3} t[5] = 1 return #t == 5 and t[#t] == 1",
+        "local t = {1, 2, 3} t[2] = nil return #t == 3",
+        "local t = {1, 2, 3} t[3] = nil return #t == 2",
+        "local t = {nil, nil, 3} return #t == 3",
+        "local t = {[1] = 1, [2] = 2, [4] = 4} return #t == 4",
+        "local t = {n = 1, 5, 6, [2.5] = 1, [0] = 1, [-1] = 1} return #t == 2",
+        "local t = {1, 2, 3} t[#t + 2] = 'x' table.insert(t, 'y') return #t == 6 and t[6] == 'y'",
+        "local t = {} t[4] = 'd' table.insert(t, 'e') return t[5] == 'e' and table.remove(t) == 'e' and #t == 4",
+        "local t = {} for i = 1, 1000 do t[#t + 1] = i end t[1002] = 1 return #t == 1002",
+        "return #setmetatable({}, {__len = function() return 7 end}) == 7",
+        "return #'abc' == 3 and #('a' .. 'b') == 2 and -#'ab' == -2 and #{1, 2} == 2 and #{} == 0",
+        "local ok, m = pcall(function() return #nil end) return not ok and m:find('__len undefined') ~= nil",
+        "local t = {{1}, {1, 2}} return #t[2] == 2 and #t[#t] == 2",
+    ] {
+        assert_eq!(run(source, "{}"), Ok(true), "{source}");
+    }
+    let kept =
+        "local t = {} for i, v in ipairs(event.a) do if v > 1 then t[i] = v end end return #t == 3";
+    assert_eq!(run(kept, r#"{"a": [1, 2, 3]}"#), Ok(true));
+}
+
+/// An error of the script's own in the words of a bound is its own; a bound is none that a script could catch.
+#[test]
+fn bounds_are_known_by_themselves_and_not_by_their_words() {
+    for words in ["not enough memory", "script stopped", "stack overflow"] {
+        for source in [
+            format!("local ok, m = pcall(error, '{words}', 0) return m == '{words}'"),
+            format!(
+                "local ok, m = xpcall(function() error('{words}', 0) end, function(m) return m end) return m == '{words}'"
+            ),
+            format!(
+                "local ok, m = xpcall(function() error('a', 0) end, function() error('{words}', 0) end) return m == '{words}'"
+            ),
+            format!("pcall(error, '{words}', 0) return pcall(pcall, error, '{words}', 0)"),
+        ] {
+            assert_eq!(run(&source, "{}"), Ok(true), "{source}");
+        }
+        let thrown = run(&format!("error('{words}', 0)"), "{}");
+        assert_eq!(thrown, Err(ScriptError::Runtime(words.to_owned())));
+    }
+    for work in [
+        "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
+        "local s = 'x' while true do s = s .. s end",
+        "while true do end",
+        "return ('x'):rep(1e9)",
+        "local function f() return 1 + f() end return f()",
+        "local t = {} for i = 1, 6000 do t[i] = i end return unpack(t)",
+    ] {
+        for source in [
+            format!("pcall(function() {work} end) return true"),
+            format!("pcall(error, 'a', 0) pcall(function() {work} end) return true"),
+            format!("xpcall(function() {work} end, function() return 1 end) return true"),
+            format!("xpcall(error, function() {work} end) return true"),
+            format!("coroutine.resume(coroutine.create(function() {work} end)) return true"),
+        ] {
+            let result = run(&source, "{}");
+            assert!(
+                matches!(&result, Err(error) if error.is_own()),
+                "{source}: {result:?}"
+            );
+        }
+    }
+}
+
+/// Upstream's engine ends at 256 calls inside one another; what comes near is not judged, what ends in a call may go on.
+#[test]
+fn calls_go_no_deeper_than_upstream() {
+    let deep = |n: u32| {
+        format!(
+            "local function f(n) if n == 0 then return 0 end return 1 + f(n - 1) end return f({n}) == {n}"
+        )
+    };
+    assert_eq!(run(&deep(100), "{}"), Ok(true));
+    for n in [256, 300, 5000] {
+        let result = run(&deep(n), "{}");
+        assert!(
+            matches!(result, Err(ScriptError::TooLarge(_))),
+            "{n}: {result:?}"
+        );
+    }
+    for source in [
+        "local function f(n) if n == 0 then return true end return f(n - 1) end return f(20000)",
+        "local function g(n) if n == 0 then return true end return g(n - 1) end local function f(n) if n == 0 then return g(1000) end return (f(n - 1)) end return f(50)",
+    ] {
+        assert_eq!(run(source, "{}"), Ok(true), "{source}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::TemplateError;
 use super::functions::{self, Arguments, Context};
-use super::limits::{Failure, MAX_CALLS, MAX_TEXT, Steps, own};
+use super::limits::{Failure, MAX_CALLS, MAX_TEXT, Misfit, Steps, own};
 use super::parser::Parsed;
 use super::tree::{Branch, Command, Node, Operand, OperandKind, Pipe};
 use super::value::Value;
@@ -75,6 +75,7 @@ impl<'t> Exec<'t> {
     fn failed<T>(&self, at: usize, node: &dyn std::fmt::Display, failure: Failure) -> Outcome<T> {
         match failure {
             Failure::Go(text) => self.error(at, node, &text),
+            Failure::Arguments(misfit) => self.error(at, node, misfit.text()),
             Failure::Own(text) => Err(TemplateError::Limit(text)),
         }
     }
@@ -365,8 +366,8 @@ impl<'t> Exec<'t> {
             }
             OperandKind::Text(value, _) => Ok(Value::text(value)),
             OperandKind::Function(name) => {
-                let name_only = Name(name);
-                self.call_function(name, &Arguments::new(&[], 0, &[]), operand.at, &name_only)
+                let answer = self.called(name, &Arguments::new(&[], 0, &[]));
+                answer.or_else(|failure| self.failed(operand.at, &Name(name), failure))
             }
             OperandKind::Pipe(pipe) => self.scoped(|exec| exec.pipe(dot, pipe)),
             _ => self.operand(dot, operand),
@@ -426,34 +427,49 @@ impl<'t> Exec<'t> {
         }
         arguments.extend(last);
         let arguments = Arguments::new(&arguments, constants, &nulls);
-        self.call_function(name, &arguments, command.at, command)
+        match self.called(name, &arguments) {
+            Ok(value) => Ok(value),
+            Err(Failure::Arguments(misfit)) => self.misfit(name, operands, command.at, &misfit),
+            Err(failure) => self.failed(command.at, command, failure),
+        }
     }
 
-    fn call_function(
-        &mut self,
+    /// The error of arguments that do not fit: Go tells it at the argument, and of what is written there in its own words.
+    fn misfit<T>(
+        &self,
         name: &str,
-        arguments: &Arguments<'_>,
+        operands: &[Operand],
         at: usize,
-        node: &dyn std::fmt::Display,
-    ) -> Outcome<Value> {
+        misfit: &Misfit,
+    ) -> Outcome<T> {
+        let Misfit::Type {
+            place,
+            wanted,
+            text,
+        } = misfit
+        else {
+            return self.error(at, &Name(name), misfit.text());
+        };
+        match (operands.get(*place), operands.last()) {
+            (Some(operand), _) => {
+                let text = written(operand, wanted).unwrap_or_else(|| text.clone());
+                self.error(operand.at, operand, &text)
+            }
+            (None, Some(last)) => self.error(last.at, last, text),
+            (None, None) => self.error(at, &Name(name), text),
+        }
+    }
+
+    fn called(&mut self, name: &str, arguments: &Arguments<'_>) -> Result<Value, Failure> {
         let skipped = usize::from(functions::takes_one_member(name));
         let mut walked = arguments.all().iter().skip(skipped);
-        let weight: Result<usize, Failure> = walked.try_fold(1usize, |sum, value| {
-            Ok(sum.saturating_add(self.context.weigh(value)?))
-        });
-        let result = weight
-            .and_then(|weight| self.context.steps.take(weight))
-            .and_then(|()| functions::call(&mut self.context, name, arguments));
-        match result {
-            Ok(value) => Ok(value),
-            Err(Failure::Go(text)) => {
-                let plain = text.starts_with("wrong ") || text.starts_with("invalid value;");
-                match plain {
-                    true => self.error(at, node, &text),
-                    false => self.error(at, node, &format!("error calling {name}: {text}")),
-                }
-            }
-            Err(failure) => self.failed(at, node, failure),
+        let weight: usize = walked.try_fold(1usize, |sum, value| {
+            Ok::<_, Failure>(sum.saturating_add(self.context.weigh(value)?))
+        })?;
+        self.context.steps.take(weight)?;
+        match functions::call(&mut self.context, name, arguments) {
+            Err(Failure::Go(text)) => Err(format!("error calling {name}: {text}").into()),
+            answer => answer,
         }
     }
 
@@ -478,11 +494,30 @@ impl<'t> Exec<'t> {
             None if operands.is_empty() => {
                 let name = if and { "and" } else { "or" };
                 let text = format!("wrong number of args for {name}: want at least 1 got 0");
-                self.error(command.at, command, &text)
+                self.error(command.at, &Name(name), &text)
             }
             None => Ok(value),
         }
     }
+}
+
+/// What Go says of a constant where another type is wanted.
+fn written(operand: &Operand, wanted: &str) -> Option<String> {
+    let constant = match &operand.kind {
+        OperandKind::Nil => return Some(format!("cannot assign nil to {wanted}")),
+        OperandKind::Bool(_)
+        | OperandKind::Int(..)
+        | OperandKind::Float(..)
+        | OperandKind::Text(..) => operand,
+        _ => return None,
+    };
+    let kind = match wanted {
+        "int" => "integer",
+        "float64" => "float",
+        "string" | "bool" => wanted,
+        _ => return Some(format!("can't handle {constant} for arg of type {wanted}")),
+    };
+    Some(format!("expected {kind}; found {constant}"))
 }
 
 struct Name<'n>(&'n str);

@@ -18,8 +18,32 @@ pub(super) const MAX_CALLS: usize = 32;
 pub(super) enum Failure {
     /// Upstream fails, too, with this text.
     Go(String),
+    /// Upstream does not even call the function: its arguments do not fit.
+    Arguments(Misfit),
     /// This program stops, where upstream might go on.
     Own(String),
+}
+
+/// How arguments do not fit a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Misfit {
+    /// There are too many or too few.
+    Count(String),
+    /// The one at a place has another type than Go wants; `text` says so of a value.
+    Type {
+        place: usize,
+        wanted: &'static str,
+        text: String,
+    },
+}
+
+impl Misfit {
+    /// Go's words of a value.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Count(text) | Self::Type { text, .. } => text,
+        }
+    }
 }
 
 impl From<String> for Failure {
@@ -65,7 +89,7 @@ pub(super) fn too_deep() -> Failure {
     own("the data is nested more than 100 levels deep; take the parts that are needed with a path")
 }
 
-/// Why a text could not be read as JSON.
+/// Why data could not be read as JSON.
 pub(super) fn too_deep_or(text: &str, error: &serde_json::Error) -> Failure {
     if json::is_valid(text.as_bytes()) {
         too_deep()

@@ -6,6 +6,7 @@
 
 mod exec;
 mod functions;
+mod json_text;
 mod lexer;
 mod limits;
 mod literal;
@@ -49,6 +50,7 @@ impl From<Failure> for TemplateError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Go(text) => Self::Execute(text),
+            Failure::Arguments(misfit) => Self::Execute(misfit.text().to_owned()),
             Failure::Own(text) => Self::Limit(text),
         }
     }

@@ -296,6 +296,195 @@ fn texts_are_wrapped_and_encoded_as_in_go() {
     }
 }
 
+/// Answers of Go 1.26 and sprig 3.3.0: of arguments that do not fit Go speaks at the argument, before it calls anything.
+#[test]
+fn arguments_that_do_not_fit_are_told_as_go_tells_them() {
+    for (source, place, text) in [
+        (
+            "upper nil",
+            "9: executing \"param\" at <nil>",
+            "cannot assign nil to string",
+        ),
+        (
+            "upper .Input.nope",
+            "9: executing \"param\" at <.Input.nope>",
+            "invalid value; expected string",
+        ),
+        (
+            "upper .Input.n",
+            "9: executing \"param\" at <.Input.n>",
+            "wrong type for value; expected string; got float64",
+        ),
+        (
+            "repeat 2.5 \"b\"",
+            "10: executing \"param\" at <2.5>",
+            "expected integer; found 2.5",
+        ),
+        (
+            "ternary 1 2 3",
+            "15: executing \"param\" at <3>",
+            "expected bool; found 3",
+        ),
+        (
+            "hasKey \"x\" \"a\"",
+            "10: executing \"param\" at <\"x\">",
+            "can't handle \"x\" for arg of type map[string]interface {}",
+        ),
+        (
+            "toJson 1 2",
+            "3: executing \"param\" at <toJson>",
+            "wrong number of args for toJson: want 1 got 2",
+        ),
+        (
+            "index",
+            "3: executing \"param\" at <index>",
+            "wrong number of args for index: want at least 1 got 0",
+        ),
+        (
+            "and",
+            "3: executing \"param\" at <and>",
+            "wrong number of args for and: want at least 1 got 0",
+        ),
+        (
+            "index (dict) 1",
+            "3: executing \"param\" at <index (dict) 1>",
+            "error calling index: value has type int; should be string",
+        ),
+        (
+            "index (dict) nil",
+            "3: executing \"param\" at <index (dict) nil>",
+            "error calling index: value is nil; should be of type string",
+        ),
+        (
+            "fail \"wrong number\"",
+            "3: executing \"param\" at <fail \"wrong number\">",
+            "error calling fail: wrong number",
+        ),
+        (
+            "fail \"invalid value; x\"",
+            "3: executing \"param\" at <fail \"invalid value; x\">",
+            "error calling fail: invalid value; x",
+        ),
+    ] {
+        let error = render(&format!("{{{{ {source} }}}}")).unwrap_err();
+        let wanted = format!("template: param:1:{place}: {text}");
+        assert_eq!(error, TemplateError::Execute(wanted), "{source}");
+    }
+}
+
+/// Answers of Go 1.26: JSON that is none, and what JSON does not have.
+#[test]
+fn json_fails_with_gos_words() {
+    for (text, words) in [
+        ("{", "unexpected end of JSON input"),
+        ("", "unexpected end of JSON input"),
+        ("x", "invalid character 'x' looking for beginning of value"),
+        (
+            "{x",
+            "invalid character 'x' looking for beginning of object key string",
+        ),
+        (
+            "{'a':1}",
+            "invalid character '\\'' looking for beginning of object key string",
+        ),
+        ("{\"a\" 1}", "invalid character '1' after object key"),
+        (
+            "{\"a\":1 x}",
+            "invalid character 'x' after object key:value pair",
+        ),
+        (
+            "{\"a\":1,}",
+            "invalid character '}' looking for beginning of object key string",
+        ),
+        (
+            "{\"a\":[{}, [],}]",
+            "invalid character '}' looking for beginning of value",
+        ),
+        ("{\"a\":1}}", "invalid character '}' after top-level value"),
+        ("[1 2]", "invalid character '2' after array element"),
+        (
+            "tru",
+            "invalid character ' ' in literal true (expecting 'e')",
+        ),
+        (
+            "faXse",
+            "invalid character 'X' in literal false (expecting 'l')",
+        ),
+        ("-", "invalid character ' ' in numeric literal"),
+        ("01", "invalid character '1' after top-level value"),
+        (
+            "1.x",
+            "invalid character 'x' after decimal point in numeric literal",
+        ),
+        (
+            "1e+",
+            "invalid character ' ' in exponent of numeric literal",
+        ),
+        ("\"abc", "unexpected end of JSON input"),
+        ("\"a\\x\"", "invalid character 'x' in string escape code"),
+        (
+            "\"a\\u12\"",
+            "invalid character '\"' in \\u hexadecimal character escape",
+        ),
+        ("\"a\nb\"", "invalid character '\\n' in string literal"),
+        (
+            "\u{e9}",
+            "invalid character '\u{c3}' looking for beginning of value",
+        ),
+        (
+            "[1,1e999,-1e999]",
+            "json: cannot unmarshal number 1e999 into Go value of type float64",
+        ),
+    ] {
+        let template = Template::parse("{{ mustFromJson .Input }}").unwrap();
+        let error = template.render_text(text).unwrap_err().to_string();
+        let wanted = format!(
+            "template: param:1:3: executing \"param\" at <mustFromJson .Input>: error calling mustFromJson: {words}"
+        );
+        assert_eq!(error, wanted, "{text}");
+    }
+    for (text, wanted) in [
+        ("[1, 1e999, 2]", "[1 <nil> 2]"),
+        ("1e999", "<no value>"),
+        ("[1,2", "<no value>"),
+        ("{\"a\":1,\"a\":2}", "map[a:2]"),
+        (
+            "\"\\ud800\\ud83d\\ude00\\udc00x\"",
+            "\u{fffd}\u{1f600}\u{fffd}x",
+        ),
+        (" [ { } , [ ] , { \"a\" : [ ] } ] ", "[map[] [] map[a:[]]]"),
+    ] {
+        let template = Template::parse("{{ fromJson .Input }}").unwrap();
+        assert_eq!(template.render_text(text).as_deref(), Ok(wanted), "{text}");
+    }
+    let infinite =
+        |function: &str| render(&format!("{{{{ {function} (list (float64 \"inf\")) }}}}"));
+    assert_eq!(infinite("toJson").as_deref(), Ok(""));
+    assert_eq!(infinite("toPrettyJson").as_deref(), Ok(""));
+    for function in [
+        "mustToJson",
+        "toRawJson",
+        "mustToRawJson",
+        "mustToPrettyJson",
+    ] {
+        let error = infinite(function).unwrap_err().to_string();
+        let words = format!("error calling {function}: json: unsupported value: +Inf");
+        assert!(error.ends_with(&words), "{error}");
+    }
+}
+
+proptest! {
+    /// Whether a text is JSON, the words of Go's decoder and the rest of this program agree.
+    #[test]
+    fn json_is_json_in_any_words(text in "[\\[\\]{}:, \"a\\\\u0-9eE.+tfn-]{0,12}") {
+        let template = Template::parse("{{ mustFromJson .Input }}").unwrap();
+        let read = template.render_text(&text);
+        let valid = crate::sensor::json::is_valid(text.as_bytes());
+        let beyond = matches!(&read, Err(error) if error.to_string().contains("cannot unmarshal number"));
+        prop_assert!(read.is_ok() == (valid && !beyond), "{text:?}: {read:?}");
+    }
+}
+
 #[test]
 fn mistakes_have_gos_texts() {
     let error = |source: &str| render(source).unwrap_err().to_string();
@@ -305,7 +494,7 @@ fn mistakes_have_gos_texts() {
     );
     assert_eq!(
         error("{{ upper 1 }}"),
-        "template: param:1:3: executing \"param\" at <upper 1>: wrong type for value; expected string; got int"
+        "template: param:1:9: executing \"param\" at <1>: expected string; found 1"
     );
     assert_eq!(
         error("{{ upper }}"),

@@ -366,6 +366,16 @@ impl Value {
         }
     }
 
+    /// The first number in it that JSON does not have.
+    pub fn beyond_json(&self) -> Option<f64> {
+        match self {
+            Self::Float(value) if !value.is_finite() => Some(*value),
+            Self::List(list) => list.items.iter().find_map(Self::beyond_json),
+            Self::Map(map) => map.now().members.values().find_map(Self::beyond_json),
+            _ => None,
+        }
+    }
+
     /// Writes the value as `encoding/json` does; `indent` is the text of one level, empty for one line.
     pub fn write_json(&self, out: &mut String, escape_html: bool, indent: &str, level: usize) {
         match self {

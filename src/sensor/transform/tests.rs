@@ -202,6 +202,151 @@ fn functions_and_folds_are_those_of_gojq() {
     }
 }
 
+/// Answers of gojq 0.12.19.
+#[test]
+fn operators_put_into_fields_what_gojq_puts() {
+    let data = r#"{"a":2,"b":3,"s":"ab,c","l":[1,2,3],"o":{"x":1},"f":5.5,"n":null}"#;
+    for (program, wanted) in [
+        ("{r: (.a *= .b | .a)}", r#"{"r":6}"#),
+        ("{r: (.a *= 0.1 | .a)}", r#"{"r":0.2}"#),
+        ("{r: (.s *= 2 | .s)}", r#"{"r":"ab,cab,c"}"#),
+        ("{r: [.a *= (.b, .a) | .a]}", r#"{"r":[6,4]}"#),
+        ("{r: (.l[] *= .b | .l)}", r#"{"r":[3,6,9]}"#),
+        ("{r: ((.a, .b) *= .b | [.a, .b])}", r#"{"r":[6,9]}"#),
+        ("{r: (.l[1:] |= map(. * 2) | .l)}", r#"{"r":[1,4,6]}"#),
+        ("{r: (.f %= 2 | .f)}", r#"{"r":1}"#),
+        ("{r: (.a %= .b | .a)}", r#"{"r":2}"#),
+        ("{r: (.a /= .b - 1 | .a)}", r#"{"r":1}"#),
+        (r#"{r: (.s /= "," | .s)}"#, r#"{"r":["ab","c"]}"#),
+        ("{r: (.zz += .b | .zz)}", r#"{"r":3}"#),
+        ("{r: (.x.y += 1 | .x)}", r#"{"r":{"y":1}}"#),
+        ("{r: (.o += {q: .a} | .o)}", r#"{"r":{"q":2,"x":1}}"#),
+        ("{r: (.l -= [2] | .l)}", r#"{"r":[1,3]}"#),
+        ("{r: (.zz //= .b | .zz)}", r#"{"r":3}"#),
+        ("{r: [.n //= (1, 2) | .n]}", r#"{"r":[1,2]}"#),
+        ("{r: (.a //= 5 | .a)}", r#"{"r":2}"#),
+        ("{r: (.a |= empty | .a)}", r#"{"r":null}"#),
+        (r#"{r: (.["a"] |= . + 1 | .a)}"#, r#"{"r":3}"#),
+        ("{r: (first(.l[]) *= 2 | .l)}", r#"{"r":[2,2,3]}"#),
+        ("{r: (limit(2; .l[]) |= 9 | .l)}", r#"{"r":[9,9,3]}"#),
+        (
+            "{r: ((label $f | .l[] | ., break $f) |= 9 | .l)}",
+            r#"{"r":[9,2,3]}"#,
+        ),
+        ("{r: ((try .a catch .b) |= 9 | .a)}", r#"{"r":9}"#),
+        (
+            r#"{r: ("k" as $k | .q[$k].z = 9 | .q)}"#,
+            r#"{"r":{"k":{"z":9}}}"#,
+        ),
+        ("{r: (.q[.a] |= 9 | .q)}", r#"{"r":[null,null,9]}"#),
+        ("{r: (.l[9] |= empty | .l)}", r#"{"r":[1,2,3]}"#),
+        ("{r: ((.l[0], .l[1]) |= empty | .l)}", r#"{"r":[3]}"#),
+        ("{r: (.q[1] |= empty | .q)}", r#"{"r":null}"#),
+        ("{r: (.l | map_values(., .))}", r#"{"r":[1,2,3]}"#),
+        ("{r: (.l | map_values(empty))}", r#"{"r":[]}"#),
+        ("{r: (.l[:2] |= map(. + 1) | .l)}", r#"{"r":[2,3,3]}"#),
+        ("{r: (.l[1:] = [9] | .l)}", r#"{"r":[1,9]}"#),
+        ("{r: (.l[-1] += 9 | .l)}", r#"{"r":[1,2,12]}"#),
+        ("{r: (try (.l[-9] = 9) catch 0)}", r#"{"r":0}"#),
+        ("{r: (try (.. |= 9) catch 0)}", r#"{"r":0}"#),
+        (r#"{r: (try (.s[0:1] |= "x") catch 0)}"#, r#"{"r":0}"#),
+        ("{r: (try (last(.l[]) |= 9) catch 0)}", r#"{"r":0}"#),
+        (r#"{r: (getpath(["q", "r"]) = 1 | .q)}"#, r#"{"r":{"r":1}}"#),
+        (r#"{r: (setpath(["q", 1]; 1) | .q)}"#, r#"{"r":[null,1]}"#),
+        (
+            r#"{r: (delpaths([["l", 0], ["l", 1], ["o", "x"]]) | [.l, .o])}"#,
+            r#"{"r":[[3],{}]}"#,
+        ),
+        (
+            r#"{r: (del(getpath(["l", 0]), .zz.y, .l[7]) | .l)}"#,
+            r#"{"r":[2,3]}"#,
+        ),
+        ("{r: (del(.l[1:], .l[0]) | .l)}", r#"{"r":[]}"#),
+        ("{r: (try del(.a.x) catch 0)}", r#"{"r":0}"#),
+        ("{r: (.s * 1)}", r#"{"r":"ab,c"}"#),
+        ("{r: (try (.a *= null) catch 0)}", r#"{"r":0}"#),
+        ("{r: (try (.a /= 0) catch 0)}", r#"{"r":0}"#),
+        ("{r: (try (.a %= 0) catch 0)}", r#"{"r":0}"#),
+        ("{r: (try (.a -= .l) catch 0)}", r#"{"r":0}"#),
+    ] {
+        assert_eq!(jq(program, data).as_deref(), Ok(wanted), "{program}");
+    }
+}
+
+/// Answers of gojq 0.12.19.
+#[test]
+fn paths_and_sets_are_those_of_gojq() {
+    let data = r#"{"a":2,"l":[1,[2]],"o":{"x":1},"m":[[1,2],[3]],"s":"aba"}"#;
+    for (program, wanted) in [
+        (r#"{r: getpath(["o","x"])}"#, r#"{"r":1}"#),
+        (r#"{r: getpath(["q","x"])}"#, r#"{"r":null}"#),
+        (r#"{r: getpath([])} | {r: .r.a}"#, r#"{"r":2}"#),
+        (r#"{r: getpath(["l", -1, 0.5])}"#, r#"{"r":2}"#),
+        (r#"{r: [getpath(["a"], ["q"])]}"#, r#"{"r":[2,null]}"#),
+        (r#"{r: (try getpath(["a","x"]) catch 0)}"#, r#"{"r":0}"#),
+        (r#"{r: (try getpath(["o", 0]) catch 0)}"#, r#"{"r":0}"#),
+        (r#"{r: (try getpath(["l", "x"]) catch 0)}"#, r#"{"r":0}"#),
+        (r#"{r: (try getpath("a") catch 0)}"#, r#"{"r":0}"#),
+        ("{r: (.l | [paths])}", r#"{"r":[[0],[1],[1,0]]}"#),
+        ("{r: (5 | [paths])}", r#"{"r":[]}"#),
+        (
+            r#"{r: ({b: [1], a: 2} | [paths(type == "number")])}"#,
+            r#"{"r":[["a"],["b",0]]}"#,
+        ),
+        (
+            "{r: [.l | paths(true, true)]}",
+            r#"{"r":[[0],[0],[1],[1],[1,0],[1,0]]}"#,
+        ),
+        ("{r: add(1, 2, null)}", r#"{"r":3}"#),
+        ("{r: add(.m[][])}", r#"{"r":6}"#),
+        ("{r: add(empty)}", r#"{"r":null}"#),
+        ("{r: [last(empty)]}", r#"{"r":[]}"#),
+        ("{r: last(.m[])}", r#"{"r":[3]}"#),
+        ("{r: (.m | transpose)}", r#"{"r":[[1,3],[2,null]]}"#),
+        ("{r: ([] | transpose)}", r#"{"r":[]}"#),
+        ("{r: ([[],[1]] | transpose)}", r#"{"r":[[null,1]]}"#),
+        ("{r: (try (.l | transpose) catch 0)}", r#"{"r":0}"#),
+        ("{r: (.a | IN(2, 3))}", r#"{"r":true}"#),
+        ("{r: (.a | IN(.))}", r#"{"r":true}"#),
+        (r#"{r: (1 | IN(1, error("x")))}"#, r#"{"r":true}"#),
+        ("{r: (.l | IN(1))}", r#"{"r":false}"#),
+        ("{r: IN(.m[][]; 3, 9)}", r#"{"r":true}"#),
+        (r#"{r: (.s | trimstr("a"))}"#, r#"{"r":"b"}"#),
+        (r#"{r: ("a" | trimstr("a"))}"#, r#"{"r":""}"#),
+        (r#"{r: (try (.s | trimstr(1)) catch 0)}"#, r#"{"r":0}"#),
+    ] {
+        assert_eq!(jq(program, data).as_deref(), Ok(wanted), "{program}");
+    }
+}
+
+/// What gojq does not know fails at every event, whatever jaq knows.
+#[test]
+fn what_gojq_does_not_have_fails() {
+    for (program, text) in [
+        ("toyaml", "function not defined: toyaml/0"),
+        ("ascii", "function not defined: ascii/0"),
+        ("{a: leaf_paths}", "function not defined: leaf_paths/0"),
+        ("keys_unsorted", "function not defined: keys_unsorted/0"),
+        (
+            "{a: (.a | split(1; 2; 3))}",
+            "function not defined: split/3",
+        ),
+        (
+            "{a: eventlab_has(1)}",
+            "function not defined: eventlab_has/1",
+        ),
+        ("{a: @base32}", "format not defined: @base32"),
+        (r#"{a: @base32 "x\(1)"}"#, "format not defined: @base32"),
+    ] {
+        let failed = jq(program, ORDER);
+        assert_eq!(
+            failed,
+            Err(TransformError::Failed(text.to_owned())),
+            "{program}"
+        );
+    }
+}
+
 #[test]
 fn what_is_answered_differently_is_refused_by_name() {
     for program in [
@@ -214,8 +359,9 @@ fn what_is_answered_differently_is_refused_by_name() {
         "input",
         "env",
         "$ENV",
-        ".a *= .b",
-        "toyaml",
+        "@csv",
+        "(reduce .[] as $x (.; .a)) |= 1",
+        ".a |= ltrimstr(\"a\") | input",
     ] {
         let error = jq(program, ORDER).unwrap_err();
         assert!(

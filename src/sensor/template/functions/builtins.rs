@@ -64,7 +64,13 @@ fn index(_: &mut Context, a: &Arguments<'_>) -> Answer {
                 let member = map.now().members.get(&**key).cloned();
                 member.unwrap_or(Value::Nil)
             }
-            (Value::Map(_), key) => return super::wrong_type("string", key),
+            (Value::Map(_), Value::Nil) => {
+                return Err("value is nil; should be of type string".into());
+            }
+            (Value::Map(_), key) => {
+                let text = format!("value has type {}; should be string", key.type_name());
+                return Err(text.into());
+            }
             (Value::List(list), Value::Int(place) | Value::Int64(place)) => {
                 element(&list.items, *place)?
             }

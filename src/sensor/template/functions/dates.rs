@@ -51,7 +51,7 @@ pub(super) const TABLE: &[Function] = &[
     }),
     Function("unixEpoch", 1, Some(1), |_, a| match a.any(0) {
         Value::Time(moment) => new_text(instant(moment).as_second().to_string()),
-        other => super::wrong_type("time.Time", other),
+        _ => a.wrong_type("time.Time", 0),
     }),
     Function("mustDateModify", 2, Some(2), must_modify_date),
     Function("must_date_modify", 2, Some(2), must_modify_date),
@@ -171,7 +171,7 @@ fn rounded_duration(nanoseconds: i64) -> String {
 
 fn modified_date(_: &mut super::Context, a: &Arguments<'_>) -> Answer {
     let Value::Time(time) = a.any(1) else {
-        return super::wrong_type("time.Time", a.any(1));
+        return a.wrong_type("time.Time", 1);
     };
     let Ok(change) = go_duration::nanoseconds(a.text(0)?) else {
         return Ok(a.any(1).clone());

@@ -5,27 +5,35 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::{Answer, Function, new_text};
-use crate::sensor::template::limits::{Failure, own, too_deep_or};
+use crate::sensor::number::format_general;
+use crate::sensor::template::json_text;
+use crate::sensor::template::limits::{Failure, own, too_deep};
 use crate::sensor::template::value::Value;
 
 pub(super) const TABLE: &[Function] = &[
-    Function("toJson", 1, Some(1), |_, a| json(a.any(0), true, "")),
+    Function("toJson", 1, Some(1), |_, a| {
+        json(a.any(0), true, "").or_else(nothing)
+    }),
     Function("mustToJson", 1, Some(1), |_, a| json(a.any(0), true, "")),
     Function("toRawJson", 1, Some(1), |_, a| json(a.any(0), false, "")),
     Function("mustToRawJson", 1, Some(1), |_, a| {
         json(a.any(0), false, "")
     }),
     Function("toPrettyJson", 1, Some(1), |_, a| {
-        json(a.any(0), true, "  ")
+        json(a.any(0), true, "  ").or_else(nothing)
     }),
     Function("mustToPrettyJson", 1, Some(1), |_, a| {
         json(a.any(0), true, "  ")
     }),
-    Function("fromJson", 1, Some(1), |_, a| match from_json(a.text(0)?) {
+    Function("fromJson", 1, Some(1), |_, a| match read(a.text(0)?) {
+        Ok((value, _)) => Ok(value),
         Err(Failure::Go(_)) => Ok(Value::Nil),
-        answer => answer,
+        Err(failure) => Err(failure),
     }),
-    Function("mustFromJson", 1, Some(1), |_, a| from_json(a.text(0)?)),
+    Function("mustFromJson", 1, Some(1), |_, a| match read(a.text(0)?)? {
+        (_, Some(error)) => Err(error.into()),
+        (value, None) => Ok(value),
+    }),
     Function("b64enc", 1, Some(1), |_, a| {
         new_text(STANDARD.encode(a.text(0)?))
     }),
@@ -56,16 +64,27 @@ pub(super) const TABLE: &[Function] = &[
 ];
 
 fn json(value: &Value, escape_html: bool, indent: &str) -> Answer {
+    if let Some(number) = value.beyond_json() {
+        return Err(format!("json: unsupported value: {}", format_general(number)).into());
+    }
     let mut out = String::new();
     value.write_json(&mut out, escape_html, indent, 0);
     new_text(out)
 }
 
-fn from_json(text: &str) -> Answer {
-    match serde_json::from_str(text) {
-        Ok(json) => Value::from_json(&json),
-        Err(error) => Err(too_deep_or(text, &error)),
+/// What sprig makes of an error that it passes over.
+fn nothing(failure: Failure) -> Answer {
+    match failure {
+        Failure::Go(_) => new_text(""),
+        other => Err(other),
     }
+}
+
+/// Reads JSON text; with it the first error that Go's decoder finds and goes on after.
+fn read(text: &str) -> Result<(Value, Option<String>), Failure> {
+    let checked = json_text::check(text)?;
+    let json = serde_json::from_str(&checked.text).map_err(|_| too_deep())?;
+    Ok((Value::from_json(&json)?, checked.error))
 }
 
 /// What was decoded, if it is text: a template here holds no other bytes, where Go's does.

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use self::conversions::to_int;
-use super::limits::{Failure, MAX_TEXT, Steps, TooLarge};
+use super::limits::{Failure, MAX_TEXT, Misfit, Steps, TooLarge};
 use super::map::{Map, Members};
 use super::value::{Parts, Value};
 use crate::sensor::regex::Regex;
@@ -153,13 +153,10 @@ pub(super) fn call(context: &mut Context, name: &str, arguments: &Arguments<'_>)
         return Err(format!("function {name:?} not defined").into());
     };
     let got = arguments.len();
-    if got < *least && most.is_none() {
-        return Err(
-            format!("wrong number of args for {name}: want at least {least} got {got}").into(),
-        );
-    }
     if got < *least || most.is_some_and(|most| got > most) {
-        return Err(format!("wrong number of args for {name}: want {least} got {got}").into());
+        let at_least = if most.is_none() { "at least " } else { "" };
+        let text = format!("wrong number of args for {name}: want {at_least}{least} got {got}");
+        return Err(Failure::Arguments(Misfit::Count(text)));
     }
     let answer = function(context, arguments)?;
     if let Value::Text(text) = &answer
@@ -177,17 +174,6 @@ pub(super) struct Arguments<'a> {
     nulls: &'a [usize],
 }
 
-fn wrong_type<T>(expected: &str, value: &Value) -> Result<T, Failure> {
-    match value {
-        Value::Nil => Err(format!("invalid value; expected {expected}").into()),
-        value => Err(format!(
-            "wrong type for value; expected {expected}; got {}",
-            value.type_name()
-        )
-        .into()),
-    }
-}
-
 impl<'a> Arguments<'a> {
     /// Values of which some are numbers that stand in the template, one bit each, and some nulls that stand in data.
     pub(super) fn new(values: &'a [Value], constants: u32, nulls: &'a [usize]) -> Self {
@@ -203,12 +189,21 @@ impl<'a> Arguments<'a> {
     }
 
     /// Go's complaint about the type of an argument. A null of data has one, what is missing has none.
-    fn wrong_type<T>(&self, expected: &str, place: usize) -> Result<T, Failure> {
-        if self.is_null(place) {
-            let text = format!("wrong type for value; expected {expected}; got interface {{}}");
-            return Err(text.into());
-        }
-        wrong_type(expected, self.any(place))
+    fn wrong_type<T>(&self, wanted: &'static str, place: usize) -> Result<T, Failure> {
+        let found = match self.any(place) {
+            _ if self.is_null(place) => "interface {}",
+            Value::Nil => "",
+            value => value.type_name(),
+        };
+        let text = match found {
+            "" => format!("invalid value; expected {wanted}"),
+            found => format!("wrong type for value; expected {wanted}; got {found}"),
+        };
+        Err(Failure::Arguments(Misfit::Type {
+            place,
+            wanted,
+            text,
+        }))
     }
 
     fn is_null(&self, place: usize) -> bool {

@@ -2,11 +2,10 @@
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
-use jaq_core::ops::Math;
 use jaq_core::path::{Opt, Part, Path};
 
 use super::super::TransformError;
-use super::{failed, meter, unsupported};
+use super::{changes, failed, known, meter, unsupported};
 
 /// How many outputs a term has, if it has no error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +18,7 @@ enum Outputs {
 use Outputs::{Many, Maybe, One};
 
 /// Functions that gojq and jaq share: name, arguments, and how many outputs they have for each of their arguments.
-const SHARED: [(&str, usize, Outputs); 87] = [
+const SHARED: [(&str, usize, Outputs); 98] = [
     ("not", 0, One),
     ("empty", 0, Maybe),
     ("error", 0, One),
@@ -107,9 +106,18 @@ const SHARED: [(&str, usize, Outputs); 87] = [
     ("walk", 1, One),
     ("ltrimstr", 1, One),
     ("rtrimstr", 1, One),
+    ("trimstr", 1, One),
+    ("getpath", 1, One),
+    ("setpath", 2, One),
+    ("delpaths", 1, One),
+    ("paths", 0, Many),
+    ("paths", 1, Many),
+    ("add", 1, One),
+    ("last", 1, Maybe),
+    ("transpose", 0, One),
+    ("IN", 1, One),
+    ("IN", 2, One),
 ];
-/// Functions of jaq that gojq does not have: it fails at every event.
-const NOT_THERE: [(&str, usize); 1] = [("keys_unsorted", 0)];
 /// Words that are no functions of either.
 const CONSTANTS: [&str; 2] = ["true", "false"];
 const FORMATS: [&str; 6] = ["@text", "@json", "@html", "@uri", "@base64", "@base64d"];
@@ -118,6 +126,7 @@ const FORMATS: [&str; 6] = ["@text", "@json", "@html", "@uri", "@base64", "@base
 pub(super) fn check(term: &Term<&str>) -> Result<(), TransformError> {
     let mut look = Look {
         functions: Vec::new(),
+        changing: false,
     };
     look.term(term).map(drop)
 }
@@ -133,6 +142,8 @@ struct Function<'s> {
 struct Look<'s> {
     /// The functions in scope, innermost last.
     functions: Vec<Function<'s>>,
+    /// What is looked at says where something is changed.
+    changing: bool,
 }
 
 type Counted = Result<Outputs, TransformError>;
@@ -175,12 +186,17 @@ impl<'s> Look<'s> {
         }
     }
 
+    /// A term that may say where something is changed.
+    fn place(&mut self, term: &Term<&'s str>, changing: bool) -> Counted {
+        let outer = self.changing;
+        self.changing = outer || changing;
+        let outputs = self.term(term);
+        self.changing = outer;
+        outputs
+    }
+
     fn text(&mut self, format: Option<&str>, parts: &[StrPart<&'s str, Term<&'s str>>]) -> Counted {
-        if let Some(format) = format
-            && !FORMATS.contains(&format)
-        {
-            return Err(refused(format));
-        }
+        format.map_or(Ok(()), text_format)?;
         let mut outputs = One;
         for part in parts {
             if let StrPart::Term(term) = part {
@@ -197,21 +213,11 @@ impl<'s> Look<'s> {
         right: &Term<&'s str>,
     ) -> Counted {
         match operator {
-            BinaryOp::UpdateMath(Math::Mul) if !matches!(right, Term::Num(_)) => {
-                return Err(unsupported(
-                    "`*=` in a jq program is supported with a number; write `.a = (.a * .b)` for `.a *= .b`",
-                ));
-            }
-            // gojq cuts fractions off before and jaq does not.
-            BinaryOp::UpdateMath(Math::Rem) => {
-                return Err(unsupported(
-                    "`%=` in a jq program is not supported; write `.a = (.a % n)` for `.a %= n`",
-                ));
-            }
             BinaryOp::Pipe(Some(pattern)) => destructuring(pattern)?,
             _ => {}
         }
-        let (left, right) = (self.term(left)?, self.term(right)?);
+        let left = self.place(left, changes::assigns(operator))?;
+        let right = self.term(right)?;
         Ok(match operator {
             BinaryOp::Comma => Many,
             BinaryOp::Alt if left <= Maybe => right,
@@ -243,6 +249,11 @@ impl<'s> Look<'s> {
         parts: &[Term<&'s str>],
     ) -> Counted {
         destructuring(pattern)?;
+        if self.changing {
+            return Err(unsupported(format!(
+                "`{name}` in a jq program is not supported for a place that is changed; name the place by a path"
+            )));
+        }
         self.term(source)?;
         for (place, part) in parts.iter().enumerate() {
             let outputs = self.term(part)?;
@@ -272,7 +283,8 @@ impl<'s> Look<'s> {
                 let name = argument.trim_start_matches('$');
                 self.functions.push(function(name, 0, Many));
             }
-            let outputs = self.term(&definition.body)?;
+            // It may stand where something is changed.
+            let outputs = self.place(&definition.body, true)?;
             self.functions.truncate(scope);
             self.functions
                 .push(function(definition.name, arguments, outputs));
@@ -283,17 +295,18 @@ impl<'s> Look<'s> {
     }
 
     fn call(&mut self, name: &str, arguments: &[Term<&'s str>]) -> Counted {
-        let mut given = One;
-        for argument in arguments {
-            given = given.max(self.term(argument)?);
-        }
         let own = self
             .functions
             .iter()
             .rev()
-            .find(|one| one.name == name && one.arguments == arguments.len());
-        if let Some(own) = own {
-            return Ok(own.outputs.max(given));
+            .find(|one| one.name == name && one.arguments == arguments.len())
+            .map(|own| own.outputs);
+        let mut given = One;
+        for argument in arguments {
+            given = given.max(self.place(argument, own.is_some() || name == "del")?);
+        }
+        if let Some(outputs) = own {
+            return Ok(outputs.max(given));
         }
         if arguments.is_empty() && (CONSTANTS.contains(&name) || FORMATS.contains(&name)) {
             return Ok(One);
@@ -315,11 +328,15 @@ impl<'s> Look<'s> {
         {
             Some((_, _, outputs)) if COLLECTING.contains(&name) => Ok(*outputs),
             Some((_, _, outputs)) => Ok(given.max(*outputs)),
-            None if NOT_THERE.contains(&(name, arguments.len())) => Err(failed(format!(
+            None if known::is_function(name, arguments.len()) => {
+                Err(refused(&format!("{name}/{}", arguments.len())))
+            }
+            None if name.starts_with('@') => text_format(name).map(|()| One),
+            // It fails at every event.
+            None => Err(failed(format!(
                 "function not defined: {name}/{}",
                 arguments.len()
             ))),
-            None => Err(refused(&format!("{name}/{}", arguments.len()))),
         }
     }
 
@@ -340,6 +357,17 @@ impl<'s> Look<'s> {
             }
         }
         Ok(outputs)
+    }
+}
+
+/// A format that both write alike.
+fn text_format(name: &str) -> Result<(), TransformError> {
+    if FORMATS.contains(&name) {
+        Ok(())
+    } else if known::is_format(name) {
+        Err(refused(name))
+    } else {
+        Err(failed(format!("format not defined: {name}")))
     }
 }
 
@@ -373,7 +401,7 @@ fn flags_of_a_pattern(flags: &Term<&str>) -> Result<(), TransformError> {
 }
 
 /// Functions that gather what their argument puts out.
-const COLLECTING: [&str; 13] = [
+const COLLECTING: [&str; 16] = [
     "map",
     "map_values",
     "with_entries",
@@ -387,6 +415,9 @@ const COLLECTING: [&str; 13] = [
     "max_by",
     "first",
     "isempty",
+    "add",
+    "last",
+    "IN",
 ];
 
 /// Patterns are taken apart by keys that stand in the program.

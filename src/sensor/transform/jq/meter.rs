@@ -17,7 +17,8 @@ use jaq_core::path::{Opt, Part, Path};
 use jaq_core::{Error, Native, data};
 use jaq_json::{Num, Val};
 
-use super::changes::{self, MADE, under};
+use super::changes::{MADE, under};
+use super::places::{ASSIGN, MODIFY};
 use crate::sensor::lua::budget::thread_time;
 
 /// Steps of one run: calls, and values that are made.
@@ -59,6 +60,8 @@ const AT_IF: &str = "!at_if";
 const TRUNCATED: &str = "!truncated";
 /// The index of a path that is worked out when the program runs.
 const INDEX: &str = "$!index";
+/// Lets numbers pass that floating point holds with their fraction.
+const WITHIN: &str = "!within";
 /// Lets everything pass that gojq divides by.
 const DIVISOR: &str = "!divisor";
 /// Lets everything pass that jaq takes a part of as gojq does.
@@ -70,6 +73,8 @@ const INDEXES: [&str; 32] = [
 ];
 /// Most parts of an array in a pattern.
 pub(super) const MAX_PARTS: usize = INDEXES.len();
+/// The right side of an operator that puts something into the left one.
+const OPERAND: &str = "$!operand";
 /// The value that a pattern takes apart.
 const WHOLE: &str = "$!whole";
 
@@ -184,6 +189,18 @@ fn product(value: &Val) {
     }
 }
 
+fn within(value: &Val) {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if let Val::Num(number) = value
+        && !number
+            .to_string()
+            .parse()
+            .is_ok_and(|number: f64| number.abs() < EXACT)
+    {
+        stop("it takes the remainder of a number of more than 53 bits");
+    }
+}
+
 fn flat(value: &Val) {
     if let Val::TStr(text) | Val::BStr(text) = value {
         let brackets = text.iter().filter(|byte| matches!(byte, b'[' | b'{'));
@@ -256,7 +273,7 @@ fn truncated(index: Val) -> Val {
 }
 
 /// The functions of the meter: each but the last gives back what it gets, in paths and updates, too.
-pub(super) fn funs() -> [Fun<Data>; 13] {
+pub(super) fn funs() -> [Fun<Data>; 14] {
     macro_rules! passing {
         ($name:expr, $look:expr) => {
             checking!($name, |value| {
@@ -329,6 +346,7 @@ pub(super) fn funs() -> [Fun<Data>; 13] {
         passing!(BRIEF, brief),
         passing!(FACTOR, factor),
         passing!(PRODUCT, product),
+        passing!(WITHIN, within),
         passing!(FLAT, flat),
         passing!(PART, part),
         checking!(DIVISOR, |value| Some(divisor(value))),
@@ -394,14 +412,13 @@ fn metered<'s>(term: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
         // An index is seen as what it is.
         Term::Neg(inner) if is_whole(&inner) => Term::Neg(inner),
         Term::Neg(inner) => pipe(Term::Neg(boxed(inner)), call(MADE)),
-        Term::BinOp(left, operator, right) => {
-            let left = if changes::assigns(&operator) {
-                changes::creating(*left)
-            } else {
-                *left
-            };
-            operation(go(left), operator, go(*right))
+        Term::BinOp(left, BinaryOp::UpdateMath(operator), right) => {
+            go(updated(*left, BinaryOp::Math(operator), *right))
         }
+        Term::BinOp(left, BinaryOp::UpdateAlt, right) => go(updated(*left, BinaryOp::Alt, *right)),
+        Term::BinOp(left, BinaryOp::Update, right) => changed(MODIFY, go(*left), go(*right)),
+        Term::BinOp(left, BinaryOp::Assign, right) => changed(ASSIGN, go(*left), go(*right)),
+        Term::BinOp(left, operator, right) => operation(go(*left), operator, go(*right)),
         Term::Label(name, body) => Term::Label(name, boxed(body)),
         Term::Fold(name, source, pattern, parts) => {
             let source = pipe(go(*source), call(TICK));
@@ -439,6 +456,29 @@ fn metered<'s>(term: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
     }
 }
 
+/// What `left op= right` stands for: each output of the right side, worked out first, is put to what lies on the left.
+fn updated<'s>(
+    left: Term<&'s str>,
+    operator: BinaryOp<&'s str>,
+    right: Term<&'s str>,
+) -> Term<&'s str> {
+    let with = |operand| {
+        let made = Term::BinOp(Box::new(Term::Id), operator, Box::new(operand));
+        Term::BinOp(Box::new(left), BinaryOp::Update, Box::new(made))
+    };
+    if matches!(right, Term::Num(_)) {
+        return with(right);
+    }
+    let bind = BinaryOp::Pipe(Some(Pattern::Var(OPERAND)));
+    Term::BinOp(Box::new(right), bind, Box::new(with(Term::Var(OPERAND))))
+}
+
+/// A value of which the places on the left are changed.
+fn changed<'s>(how: Name, left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
+    let term = Term::Call(how, vec![left, pipe(right, call(TICK))]);
+    pipe(sized(term), call(MADE))
+}
+
 /// A key of an object: a plain text stays one.
 fn go_key<'s>(key: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
     match key {
@@ -457,10 +497,7 @@ fn operation<'s>(
     operator: BinaryOp<&'s str>,
     right: Term<&'s str>,
 ) -> Term<&'s str> {
-    let multiplies = matches!(
-        operator,
-        BinaryOp::Math(Math::Mul) | BinaryOp::UpdateMath(Math::Mul)
-    );
+    let multiplies = matches!(operator, BinaryOp::Math(Math::Mul));
     let (left, right) = match operator {
         _ if multiplies => {
             let check = if is_small(&left) || is_small(&right) {
@@ -474,17 +511,18 @@ fn operation<'s>(
             };
             (checked(left), checked(right))
         }
-        BinaryOp::Math(Math::Div) | BinaryOp::UpdateMath(Math::Div) => {
-            (left, pipe(right, call(DIVISOR)))
-        }
+        BinaryOp::Math(Math::Div) => (left, pipe(right, call(DIVISOR))),
         // gojq cuts the fractions off first.
         BinaryOp::Math(Math::Rem) => (
-            pipe(left, call(TRUNCATED)),
-            pipe(pipe(right, call(TRUNCATED)), call(DIVISOR)),
+            pipe(pipe(left, call(WITHIN)), call(TRUNCATED)),
+            pipe(
+                pipe(pipe(right, call(WITHIN)), call(TRUNCATED)),
+                call(DIVISOR),
+            ),
         ),
         _ => (left, right),
     };
-    let makes = matches!(operator, BinaryOp::Math(_)) || changes::assigns(&operator);
+    let makes = matches!(operator, BinaryOp::Math(_));
     let (operator, right) = match operator {
         BinaryOp::Pipe(Some(pattern)) => {
             let (variable, bindings) = taken_apart(pattern);
@@ -507,7 +545,8 @@ fn operation<'s>(
 
 /// A number of the program that a text may be multiplied with.
 fn is_small(term: &Term<&str>) -> bool {
-    matches!(term, Term::Num(text) if text.parse::<f64>().is_ok_and(|number| number <= MAX_FACTOR))
+    let fits = |number: f64| (1.0..=MAX_FACTOR).contains(&number);
+    matches!(term, Term::Num(text) if text.parse::<f64>().is_ok_and(fits))
 }
 
 fn called<'s>(
@@ -603,7 +642,7 @@ fn indexed<'s>(base: Term<&'s str>, path: Path<Term<&'s str>>) -> Term<&'s str> 
     under(base, &mut parts)
 }
 
-pub(super) fn is_plain_text(index: &Term<&str>) -> bool {
+fn is_plain_text(index: &Term<&str>) -> bool {
     let plain = |part: &StrPart<_, _>| !matches!(part, StrPart::Term(_));
     matches!(index, Term::Str(None, parts) if parts.iter().all(plain))
 }

@@ -5,8 +5,10 @@
 //! stack. Objects are sorted wherever a program makes or changes one, as in gojq. Error texts differ.
 
 mod changes;
+mod known;
 mod look;
 mod meter;
+mod places;
 mod values;
 
 use jaq_core::load::parse::{Def, Term};
@@ -96,7 +98,12 @@ impl Program {
             .load(&arena, file)
             .map_err(|_| failed("the jq program cannot be read"))?;
         let filter = Compiler::default()
-            .with_funs(funs.into_iter().chain(meter::funs()).chain(changes::funs()))
+            .with_funs(
+                funs.into_iter()
+                    .chain(meter::funs())
+                    .chain(places::funs())
+                    .chain([changes::fun()]),
+            )
             .compile(modules)
             .map_err(|_| {
                 failed("the jq program names a variable or function that does not exist")
@@ -210,6 +217,15 @@ def contains($x): if type == ($x | type) and (type != "boolean" or . == $x) then
 def inside($x): . as $part | $x | contains($part);
 def ltrimstr($x): if type != "string" or ($x | type) != "string" then eventlab_fail("ltrimstr") elif startswith($x) then .[($x | length):] else . end;
 def rtrimstr($x): if type != "string" or ($x | type) != "string" then eventlab_fail("rtrimstr") elif endswith($x) then .[:length - ($x | length)] else . end;
+def trimstr($x): if type != "string" or ($x | type) != "string" then eventlab_fail("trimstr") else ltrimstr($x) | rtrimstr($x) end;
+def getpath($path): if ($path | type) != "array" then eventlab_fail("getpath") else reduce $path[] as $key (.; if . == null or type == "array" or type == "object" then .[$key] else eventlab_fail("getpath") end) end;
+def paths: path(..) | select(length > 0);
+def paths(f): path(.. | select(f)) | select(length > 0);
+def add(f): [f] | add;
+def last(f): [f] | if length == 0 then empty else .[-1] end;
+def transpose: if type != "array" or any(.[]; type != "array") then eventlab_fail("transpose") else . as $rows | [range([.[] | length] | max // 0) as $at | [$rows[] | .[$at]]] end;
+def IN(f): any(f == .; .);
+def IN(f; g): any(f == g; .);
 def reverse: if type == "array" then eventlab_reverse else eventlab_fail("reverse") end;
 def flatten: if type == "array" then eventlab_flatten elif type == "object" then [.[]] | eventlab_flatten else eventlab_fail("flatten") end;
 def abs: if type != "number" then eventlab_fail("abs") elif . < 0 then - . else . end;
@@ -220,8 +236,10 @@ def range($to): if ($to | type) == "number" then eventlab_range($to) else $to | 
 def range($from; $to): if ($from | type) == "number" and ($to | type) == "number" then eventlab_range($from; $to) else $to | eventlab_fail("range") end;
 def from_entries: reduce .[] as $x ({}; . + {($x | (.key // .Key // .name // .Name) | if type == "string" then . else eventlab_fail("object key") end): ($x | if has("value") then .value else .Value end)});
 def with_entries(f): to_entries | map(f) | from_entries;
-def eventlab_delete($path): if . == null then . elif ($path | length) == 0 then null else $path[0] as $at | if type == "array" and ($at | type) == "number" and $at >= length then . elif ($path | length) == 1 then .[$at] |= empty elif .[$at] == null then . else .[$at] |= eventlab_delete($path[1:]) end end;
-def del(f): reduce ([path(f)] | unique | eventlab_reverse | .[]) as $path (.; eventlab_delete($path));
+def delpaths($paths): eventlab_delpaths($paths);
+def del(f): eventlab_delpaths([path(f)]);
+def setpath($path; $new): eventlab_setpath($path; $new);
+def map_values(f): .[] |= f;
 "#;
 
 /// A program in the scope of these functions, so that its own count before them.
