@@ -168,7 +168,7 @@ fn the_type_of_event_data_is_that_of_its_event_source() {
             "{walk}"
         );
         let why = &walk["dependencies"][0]["unjudged"];
-        assert!(why.to_string().contains("says none"), "{walk}");
+        assert!(why.to_string().contains("says no type"), "{walk}");
     }
     // What does not depend on it is judged.
     let mut filters = json!({"context": {"type": "kafka"}});

@@ -158,7 +158,7 @@ pub fn walk(
 
 /// Of an event without a type.
 const NO_TYPE: &str =
-    "the event says none; give a whole CloudEvent, or its EventSource beside the Sensor";
+    "the event says no type; give a whole CloudEvent, or its EventSource beside the Sensor";
 
 /// Whether a trigger may show the type of one of these dependencies' events.
 fn shows_type_of(sensor: &Sensor, dependencies: &[&Dependency]) -> bool {

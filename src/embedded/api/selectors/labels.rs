@@ -140,12 +140,17 @@ struct Token {
 
 const SPECIAL: &str = "=!(),<>";
 
+/// Upstream's lexer knows no other white space (apimachinery `pkg/labels/selector.go`).
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
 fn tokens(text: &str) -> Vec<Token> {
     let mut out: Vec<Token> = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        if first.is_whitespace() {
-            rest = rest.trim_start();
+        if is_blank(first) {
+            rest = rest.trim_start_matches(is_blank);
             continue;
         }
         let (length, word) = if SPECIAL.contains(first) {
@@ -153,7 +158,7 @@ fn tokens(text: &str) -> Vec<Token> {
             (if double { 2 } else { 1 }, false)
         } else {
             (
-                rest.find(|c: char| c.is_whitespace() || SPECIAL.contains(c))
+                rest.find(|c: char| is_blank(c) || SPECIAL.contains(c))
                     .unwrap_or(rest.len()),
                 true,
             )
