@@ -721,7 +721,7 @@ mod tests {
                 status: 200,
                 body: String::new(),
             }));
-            search.read_to = Some(7);
+            (search.read_to, search.no_bus) = (Some(7), None);
             failing(&mut search, what);
             let findings = search.findings(&filtering);
             let bus = findings.iter().find(|one| one.layer == "bus").unwrap();

@@ -307,12 +307,12 @@ fn arguments_that_do_not_fit_are_told_as_go_tells_them() {
         ),
         (
             "upper .Input.nope",
-            "9: executing \"param\" at <.Input.nope>",
+            "15: executing \"param\" at <.Input.nope>",
             "invalid value; expected string",
         ),
         (
             "upper .Input.n",
-            "9: executing \"param\" at <.Input.n>",
+            "15: executing \"param\" at <.Input.n>",
             "wrong type for value; expected string; got float64",
         ),
         (
