@@ -351,6 +351,26 @@ fn arguments_that_do_not_fit_are_told_as_go_tells_them() {
             "error calling index: value has type int; should be string",
         ),
         (
+            "len nil",
+            "3: executing \"param\" at <len nil>",
+            "error calling len: reflect: call of reflect.Value.Type on zero Value",
+        ),
+        (
+            "len .Input.o.a",
+            "3: executing \"param\" at <len .Input.o.a>",
+            "error calling len: len of nil pointer",
+        ),
+        (
+            "lt nil 1",
+            "3: executing \"param\" at <lt nil 1>",
+            "error calling lt: invalid type for comparison",
+        ),
+        (
+            "lt 1 \"a\"",
+            "3: executing \"param\" at <lt 1 \"a\">",
+            "error calling lt: incompatible types for comparison: int and string",
+        ),
+        (
             "index (dict) nil",
             "3: executing \"param\" at <index (dict) nil>",
             "error calling index: value is nil; should be of type string",

@@ -360,6 +360,10 @@ fn what_is_answered_differently_is_refused_by_name() {
         "env",
         "$ENV",
         "@csv",
+        "{a: (\"YQ\" | @base64d)}",
+        "{a: @base64d \"x\\(\"YQ\")\"}",
+        "{a: (1e19 % 7)}",
+        "{a: (\"x\" * 0)}",
         "(reduce .[] as $x (.; .a)) |= 1",
         ".a |= ltrimstr(\"a\") | input",
     ] {

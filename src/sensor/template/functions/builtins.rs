@@ -47,7 +47,10 @@ fn length(_: &mut Context, a: &Arguments<'_>) -> Answer {
         Value::Text(text) => text.len(),
         Value::List(list) => list.items.len(),
         Value::Map(map) => map.now().members.len(),
-        Value::Nil => return Err("len of nil pointer".into()),
+        Value::Nil if a.is_null(0) => return Err("len of nil pointer".into()),
+        Value::Nil => {
+            return Err("reflect: call of reflect.Value.Type on zero Value".into());
+        }
         other => return Err(format!("len of type {}", other.type_name()).into()),
     };
     Ok(Value::Int(length as i64))
@@ -227,15 +230,22 @@ fn equal(_: &mut Context, a: &Arguments<'_>) -> Answer {
     Ok(Value::Bool(false))
 }
 
+fn is_basic(value: &Value) -> bool {
+    matches!(
+        value,
+        Value::Bool(_) | Value::Int(_) | Value::Int64(_) | Value::Float(_) | Value::Text(_)
+    )
+}
+
 fn order(a: &Arguments<'_>, holds: fn(Ordering) -> bool) -> Answer {
     let order = match (a.any(0), a.any(1)) {
         (Value::Int(a) | Value::Int64(a), Value::Int(b) | Value::Int64(b)) => Some(a.cmp(b)),
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
         (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
-        (a, b) if a.type_name() == b.type_name() => {
-            return Err("invalid type for comparison".into());
+        (a, b) if is_basic(a) && is_basic(b) && a.type_name() != b.type_name() => {
+            return incompatible(a, b);
         }
-        (a, b) => return incompatible(a, b),
+        _ => return Err("invalid type for comparison".into()),
     };
     Ok(Value::Bool(order.is_some_and(holds)))
 }

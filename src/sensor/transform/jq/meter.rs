@@ -46,6 +46,10 @@ const BRIEF: &str = "!brief";
 const FACTOR: &str = "!factor";
 /// Lets products pass that floating point holds exactly, as they are the same then whatever they are made of.
 const PRODUCT: &str = "!product";
+/// Lets texts pass that are whole groups of base64, which jaq asks for and gojq does not.
+const PADDED: &str = "!padded";
+/// The format that decodes base64.
+const DECODES: &str = "@base64d";
 /// Lets texts with few brackets pass.
 const FLAT: &str = "!flat";
 /// Lets everything pass that gojq takes a number as an index of.
@@ -201,6 +205,14 @@ fn within(value: &Val) {
     }
 }
 
+fn padded(value: &Val) {
+    if let Val::TStr(text) = value
+        && text.len() % 4 != 0
+    {
+        stop("it decodes base64 that is not padded to whole groups of four");
+    }
+}
+
 fn flat(value: &Val) {
     if let Val::TStr(text) | Val::BStr(text) = value {
         let brackets = text.iter().filter(|byte| matches!(byte, b'[' | b'{'));
@@ -273,7 +285,7 @@ fn truncated(index: Val) -> Val {
 }
 
 /// The functions of the meter: each but the last gives back what it gets, in paths and updates, too.
-pub(super) fn funs() -> [Fun<Data>; 14] {
+pub(super) fn funs() -> [Fun<Data>; 15] {
     macro_rules! passing {
         ($name:expr, $look:expr) => {
             checking!($name, |value| {
@@ -347,6 +359,7 @@ pub(super) fn funs() -> [Fun<Data>; 14] {
         passing!(FACTOR, factor),
         passing!(PRODUCT, product),
         passing!(WITHIN, within),
+        passing!(PADDED, padded),
         passing!(FLAT, flat),
         passing!(PART, part),
         checking!(DIVISOR, |value| Some(divisor(value))),
@@ -393,6 +406,9 @@ fn metered<'s>(term: Term<&'s str>, natives: &HashSet<&str>) -> Term<&'s str> {
         Term::Recurse => pipe(term, call(TICK)),
         Term::Str(format, parts) => {
             let part = |part| match part {
+                StrPart::Term(term) if format == Some(DECODES) => {
+                    StrPart::Term(sized(pipe(go(term), call(PADDED))))
+                }
                 StrPart::Term(term) => StrPart::Term(sized(go(term))),
                 other => other,
             };
@@ -564,10 +580,10 @@ fn called<'s>(
     };
     let arguments = arguments.into_iter().map(argument).collect();
     let term = pipe(call(TICK), Term::Call(name, arguments));
-    let term = if name == "fromjson" {
-        pipe(call(FLAT), term)
-    } else {
-        term
+    let term = match name {
+        "fromjson" => pipe(call(FLAT), term),
+        DECODES => pipe(call(PADDED), term),
+        _ => term,
     };
     if natives.contains(name) {
         sized(term)
