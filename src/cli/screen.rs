@@ -96,7 +96,7 @@ pub async fn open(place: &Place, look: Look, seed: Option<u32>) -> Result<Exit, 
     let catalog = Arc::new(place.catalog()?);
     place.bus.prepare(&folder).await?;
     let mut started =
-        start::session_with_seed(place, &folder, catalog, Patience::default(), seed).await?;
+        start::session_with_seed(place, &folder, catalog, Patience::SCREEN, seed).await?;
     waits::hush();
     let drawn = AssertUnwindSafe(draw(&mut started, look, &folder))
         .catch_unwind()

@@ -46,15 +46,11 @@ impl Patience {
         collect: Duration::from_secs(30),
         look: Duration::from_secs(30),
     };
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            gate: None,
-            ..Self::COMMAND
-        }
-    }
+    /// Of a screen, where a learner may cancel.
+    pub const SCREEN: Patience = Patience {
+        gate: None,
+        ..Self::COMMAND
+    };
 }
 
 /// Everything effects need.

@@ -212,9 +212,8 @@ impl<'s> Look<'s> {
         operator: &BinaryOp<&'s str>,
         right: &Term<&'s str>,
     ) -> Counted {
-        match operator {
-            BinaryOp::Pipe(Some(pattern)) => destructuring(pattern)?,
-            _ => {}
+        if let BinaryOp::Pipe(Some(pattern)) = operator {
+            destructuring(pattern)?;
         }
         let left = self.place(left, changes::assigns(operator))?;
         let right = self.term(right)?;
