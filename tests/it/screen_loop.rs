@@ -213,7 +213,7 @@ impl Place {
             opened,
             cluster.clone(),
             Arc::clone(&self.catalog),
-            Patience::default(),
+            Patience::SCREEN,
         )
         .await
         .unwrap();
