@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use futures::{FutureExt as _, StreamExt as _, stream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::cluster::{Cluster, Drift, Fingerprint};
+use crate::cluster::{Cluster, Drift, Fingerprint, LookError};
 use crate::session::{Difference, StagePhase, State, Step};
 
 /// Pause between two looks at a cluster in this process, and at one that others use.
 const PAUSE: Duration = Duration::from_millis(500);
 const SHARED_PAUSE: Duration = Duration::from_secs(5);
+/// Objects that are read at once: a verdict waits for all of them, also where each takes seconds.
+const AT_ONCE: usize = 8;
 
 /// What a look at the objects has shown.
 pub(super) struct Compared {
@@ -23,8 +26,11 @@ pub(super) struct Compared {
 /// Compares what was applied with what is there; `known` is what differed so far.
 pub(super) async fn compare(cluster: &Cluster, kept: &[String], known: &[Difference]) -> Compared {
     let (mut drift, mut unseen) = (Vec::new(), Vec::new());
-    for kept in kept.iter().filter_map(|line| Fingerprint::parse(line)) {
-        match cluster.live_fingerprint(&kept).await {
+    let kept = kept.iter().filter_map(|line| Fingerprint::parse(line));
+    let looks: Vec<_> = kept.map(|kept| look_at(cluster, kept).boxed()).collect();
+    let mut looks = stream::iter(looks).buffered(AT_ONCE);
+    while let Some((kept, live)) = looks.next().await {
+        match live {
             Ok(live) => drift.extend(difference(&kept, &live)),
             Err(error) => {
                 let line = kept.to_string();
@@ -34,6 +40,14 @@ pub(super) async fn compare(cluster: &Cluster, kept: &[String], known: &[Differe
         }
     }
     Compared { drift, unseen }
+}
+
+async fn look_at(
+    cluster: &Cluster,
+    kept: Fingerprint,
+) -> (Fingerprint, Result<Fingerprint, LookError>) {
+    let live = cluster.live_fingerprint(&kept).await;
+    (kept, live)
 }
 
 /// The fingerprints that hold now; none while this session changes what they are of, or was cut off while it did.
@@ -128,7 +142,14 @@ async fn look(
             known,
         } = asked.borrow_and_update().clone();
         if !kept.is_empty() {
-            let compared = compare(&cluster, &kept, &known).await;
+            let compared = tokio::select! {
+                compared = compare(&cluster, &kept, &known) => compared,
+                // Somebody waits for a newer look.
+                changed = asked.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                },
+            };
             if let Some(error) = compared.unseen.first() {
                 tracing::debug!(error, "objects cannot be compared");
             }

@@ -81,7 +81,9 @@ impl Budget {
             if !self.slow_give_way(&takers, now) {
                 return None;
             }
-            takers.end(|_| true);
+            if !takers.end(|taker| taker.repeatable) {
+                takers.end(|_| true);
+            }
         }
         Some(self.enter(&mut takers, bytes, end, true, now))
     }

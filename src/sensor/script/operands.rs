@@ -66,6 +66,11 @@ fn with_calls(source: &str, calls: &[Call]) -> String {
     let mut done = 0;
     for (at, put, left_out) in edits {
         text.push_str(source.get(done..at).unwrap_or_default());
+        // What is called may touch the word before it: `return#a`, `if(a)..b`.
+        let joins = |last: &u8| *last == b'_' || last.is_ascii_alphanumeric();
+        if put.starts_with('_') && text.as_bytes().last().is_some_and(joins) {
+            text.push(' ');
+        }
         text.push_str(put);
         done = done.max(at) + left_out;
     }
@@ -286,6 +291,14 @@ mod tests {
                 "for i = __count(a), __count(b + 1), __count(c) do end",
             ),
             ("return #a", "return __length(a)"),
+            ("return#a", "return __length(a)"),
+            ("if#a>0 then end", "if __length(a)>0 then end"),
+            ("x = a or#b", "x = a or __length(b)"),
+            (
+                "x = not#a and-b..c",
+                "x = not __length(a) and __text(-b)..__text(c)",
+            ),
+            ("return(a)..b", "return __text((a))..__text(b)"),
             (
                 "return - # a.b[#c]:d() + 1 .. #'x'",
                 "return __text(- __length( a.b[__length(c)]:d()) + 1) .. __text(__length('x'))",

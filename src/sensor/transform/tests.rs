@@ -485,6 +485,19 @@ fn deep_and_long_programs_and_events_end() {
     let _ = jq(&format!(".{}", "[]?".repeat(1_000)), ORDER);
     let nested = format!("{{\"a\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(jq(".", &nested).is_err());
+    // A path that the event gives.
+    let path = json!({"p": vec!["a"; 250_000], "i": vec![0; 250_000]}).to_string();
+    for program in [
+        "setpath(.p; 1)",
+        ". as $e | {} | setpath($e.p; 1)",
+        ". as $e | {} | getpath($e.p) = 1",
+        ". as $e | {} | getpath($e.p) |= 1",
+        ". as $e | {a: [] | setpath($e.i; 1)}",
+        ". as $e | {} | delpaths([$e.p])",
+        ". as $e | {} | del(getpath($e.p))",
+    ] {
+        assert!(jq(program, &path).is_err(), "{program}");
+    }
     // The same as a text, which the program reads.
     for text in ["[".repeat(500_000), "{\"a\":".repeat(100_000)] {
         let data = json!({ "x": text }).to_string();

@@ -22,6 +22,8 @@ const SET: Name = "eventlab_setpath";
 const DELETE: Name = "eventlab_delpaths";
 /// Longest array that comes into being by an index.
 const MAX_ROOM: usize = 100_000;
+/// Longest path at which something is set: no value may be nested more deeply.
+const MAX_PATH: usize = 1000;
 
 type Result<T> = std::result::Result<T, Error<Val>>;
 
@@ -103,6 +105,10 @@ fn get(value: &Val, path: &[Val]) -> Result<Val> {
 
 /// The value with another one at a path.
 fn set(value: Val, path: &[Val], new: Val) -> Result<Val> {
+    if path.len() > MAX_PATH {
+        stop("it sets a value at a path that is too long");
+    }
+    charge(1);
     let Some((key, rest)) = path.split_first() else {
         return Ok(new);
     };
