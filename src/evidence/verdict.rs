@@ -39,6 +39,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Whether a request that was to be early was not: nobody's fault, and another go may prove it.
+    #[must_use]
+    pub fn is_too_late(&self) -> bool {
+        self.outcome == Outcome::Unproven && self.because.as_deref() == Some(TOO_LATE)
+    }
+
     fn proven(claim: String, facts: Vec<u64>) -> Verdict {
         Verdict {
             outcome: Outcome::Proven,

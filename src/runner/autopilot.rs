@@ -6,6 +6,9 @@ use crate::evidence::{Layer, Row};
 use crate::lab::{Failure, Lab, Stage, StageKind, WrongFix};
 use crate::session::{Message, OpenReason, StageFailure, StagePhase};
 
+/// So often a stage is done again whose request was to be early, and was not.
+const MAX_RACES: usize = 5;
+
 /// Which fixes are tried before the solution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tries {
@@ -255,8 +258,17 @@ async fn play_stage(
         driver.tell(Message::Next)?;
     }
     settle(driver).await?;
-    // What was cut off and cannot be proven any more is done again, with new traces: the learner's key.
-    if left_open && matches!(driver.state().phase(), StagePhase::Unproven { .. }) {
+    // What was cut off and cannot be proven any more is done again, with new traces: the learner's key. So is a stage whose
+    // request was to be early, and was not.
+    let mut cut_off = left_open;
+    for _ in 0..MAX_RACES {
+        let phase = driver.state().phase();
+        let again =
+            phase.is_too_late() || (cut_off && matches!(phase, StagePhase::Unproven { .. }));
+        if !again {
+            break;
+        }
+        cut_off = false;
         driver.tell(Message::Retry)?;
         settle(driver).await?;
     }

@@ -1,6 +1,6 @@
 //! Which consumers a Sensor must have: one durable per trigger and distinct subject.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -16,31 +16,14 @@ pub struct Subscription {
 /// of them in the trigger's expression (`pkg/eventbus/jetstream/sensor/trigger_conn.go`).
 #[must_use]
 pub fn subscriptions(sensor: &Value) -> Vec<Subscription> {
-    let name = sensor
-        .pointer("/metadata/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let name = text(sensor, "/metadata/name");
     let dependencies = dependencies(sensor);
-    let triggers = sensor
-        .pointer("/spec/triggers")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
     let mut result = Vec::new();
-    for trigger in &triggers {
-        let trigger_name = trigger
-            .pointer("/template/name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let conditions = trigger
-            .pointer("/template/conditions")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+    for trigger in triggers(sensor) {
+        let trigger_name = text(trigger, "/template/name");
         let mut durables: BTreeMap<&str, String> = BTreeMap::new();
-        for dependency in wanted(conditions, &dependencies) {
-            if let Some((_, subject)) = dependencies.iter().find(|(known, _)| known == dependency) {
-                durables.insert(subject, durable(name, trigger_name, dependency));
-            }
+        for (dependency, subject) in listened(trigger, &dependencies) {
+            durables.insert(subject, durable(name, trigger_name, dependency));
         }
         result.extend(durables.into_iter().map(|(subject, durable)| Subscription {
             trigger: trigger_name.to_owned(),
@@ -51,32 +34,56 @@ pub fn subscriptions(sensor: &Value) -> Vec<Subscription> {
     result
 }
 
-/// Name and subject of each dependency.
-fn dependencies(sensor: &Value) -> Vec<(String, String)> {
-    let list = sensor
-        .pointer("/spec/dependencies")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
-    let text = |value: &Value, field: &str| {
-        value
-            .get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    list.iter()
-        .map(|dependency| {
-            (
-                text(dependency, "name"),
-                format!(
-                    "default.{}.{}",
-                    text(dependency, "eventSourceName"),
-                    text(dependency, "eventName")
-                ),
-            )
+/// How many dependencies of a trigger are on one subject: each judges a message by itself.
+#[must_use]
+pub fn judges(sensor: &Value, trigger: &str, subject: &str) -> usize {
+    let dependencies = dependencies(sensor);
+    let of_name = triggers(sensor).filter(|one| text(one, "/template/name") == trigger);
+    let names: BTreeSet<&str> = of_name
+        .flat_map(|trigger| listened(trigger, &dependencies))
+        .filter(|(_, on)| *on == subject)
+        .map(|(dependency, _)| dependency)
+        .collect();
+    names.len()
+}
+
+fn triggers(sensor: &Value) -> impl Iterator<Item = &Value> {
+    let list = sensor.pointer("/spec/triggers").and_then(Value::as_array);
+    list.into_iter().flatten()
+}
+
+fn text<'v>(value: &'v Value, place: &str) -> &'v str {
+    let found = value.pointer(place).and_then(Value::as_str);
+    found.unwrap_or_default()
+}
+
+/// Dependencies that a trigger listens to, in the order of its expression, each with its subject.
+fn listened<'a>(
+    trigger: &'a Value,
+    dependencies: &'a [(String, String)],
+) -> Vec<(&'a str, &'a str)> {
+    wanted(text(trigger, "/template/conditions"), dependencies)
+        .into_iter()
+        .filter_map(|name| {
+            let known = dependencies.iter().find(|(known, _)| known == name)?;
+            Some((name, known.1.as_str()))
         })
         .collect()
+}
+
+/// Name and subject of each dependency.
+fn dependencies(sensor: &Value) -> Vec<(String, String)> {
+    let list = sensor.pointer("/spec/dependencies");
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.map(|dependency| {
+        let (source, event) = (
+            text(dependency, "/eventSourceName"),
+            text(dependency, "/eventName"),
+        );
+        let name = text(dependency, "/name").to_owned();
+        (name, format!("default.{source}.{event}"))
+    })
+    .collect()
 }
 
 /// Dependency names in the order of the expression; without conditions all of them.
@@ -127,6 +134,8 @@ mod tests {
             ]
         );
         assert_eq!(all[0].durable, durable("s", "t", "a"));
+        let on_e = |trigger| judges(&sensor, trigger, "default.o.e");
+        assert_eq!((on_e("t"), on_e("u"), on_e("none")), (2, 0, 0));
     }
 
     #[test]

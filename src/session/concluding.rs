@@ -143,10 +143,10 @@ impl State {
         self.judged(Outcome::Unproven)
             .map(|one| OpenReason {
                 probe: one.probe.clone(),
-                reason: if is_of_foreign(one) {
-                    FOREIGN.to_owned()
-                } else {
-                    "evidence".to_owned()
+                reason: match one {
+                    one if is_of_foreign(one) => FOREIGN.to_owned(),
+                    one if one.verdict.is_too_late() => OpenReason::TOO_LATE.to_owned(),
+                    _ => "evidence".to_owned(),
                 },
                 text: self.told(one),
                 environment: match &one.probe {

@@ -190,9 +190,14 @@ impl StageFailure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenReason {
     pub probe: Option<String>,
-    /// A reason code of the step that could not be done, or `evidence`.
+    /// A reason code of the step that could not be done, `evidence`, or [`OpenReason::TOO_LATE`].
     pub reason: String,
     pub text: String,
     /// It could not be looked at: exit code 3 instead of 1.
     pub environment: bool,
+}
+
+impl OpenReason {
+    /// A request that was to be early was not: another go may prove it.
+    pub const TOO_LATE: &str = "too-late";
 }

@@ -73,6 +73,15 @@ pub enum StagePhase {
     },
 }
 
+impl StagePhase {
+    /// Whether nothing but a race keeps the stage open, which the cluster won: another go may prove it.
+    #[must_use]
+    pub fn is_too_late(&self) -> bool {
+        matches!(self, StagePhase::Unproven { reasons } if !reasons.is_empty()
+            && reasons.iter().all(|one| one.reason == OpenReason::TOO_LATE))
+    }
+}
+
 /// Topic of the notes that hold what the learner had changed in what was applied.
 pub const APPLIED: &str = "applied";
 

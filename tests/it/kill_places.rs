@@ -87,7 +87,6 @@ struct Walk {
     /// The list of places where one died, or need not.
     places: PathBuf,
     kills: usize,
-    late: usize,
     /// The journal as the last start left it.
     journal: Vec<u8>,
 }
@@ -107,7 +106,6 @@ impl Walk {
             state,
             places,
             kills: 0,
-            late: 0,
             journal: Vec::new(),
         }
     }
@@ -136,10 +134,6 @@ impl Walk {
         if std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9) {
             self.kills += 1;
             return End::Died(lines_of(&self.places).pop().unwrap());
-        }
-        if is_late(&output) && self.late < 5 {
-            self.late += 1;
-            return self.step(deadly);
         }
         assert!(output.status.success(), "{at}");
         End::Done
@@ -188,11 +182,6 @@ fn copy_tree(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), target).unwrap();
         }
     }
-}
-
-/// A busy machine may be too late for an order that was to be early; the stage says so, and is done again.
-fn is_late(output: &Output) -> bool {
-    said(output).contains("nobody is to blame")
 }
 
 fn said(output: &Output) -> String {
@@ -272,18 +261,14 @@ struct Part {
 
 /// Places of a run in which nothing happens, in their order, cut where a stage begins that has effects.
 fn undisturbed(lab: &str) -> Vec<Vec<String>> {
-    let mut tries = 0;
-    let (_state, note) = loop {
-        let state = tempfile::tempdir().unwrap();
-        let note = state.path().join("noted");
-        let noted = ("EVENTLAB_KILL_NOTE", note.as_path());
-        let output = run_with(state.path(), lab, Some(noted));
-        tries += 1;
-        if output.status.success() {
-            break (state, note);
-        }
-        assert!(tries < 5 && is_late(&output), "{lab}: {}", said(&output));
-    };
+    let state = tempfile::tempdir().unwrap();
+    let note = state.path().join("noted");
+    let output = run_with(
+        state.path(),
+        lab,
+        Some(("EVENTLAB_KILL_NOTE", note.as_path())),
+    );
+    assert!(output.status.success(), "{lab}: {}", said(&output));
     let has_effect = |part: &Vec<String>| part.iter().any(|place| place.contains(" effect: "));
     let mut parts: Vec<Vec<String>> = vec![Vec::new()];
     for place in lines_of(&note) {

@@ -476,6 +476,7 @@ fn an_order_that_was_meant_to_be_early_and_was_not_is_nobodys_fault() {
     assert_eq!(late.outcome, Outcome::Unproven, "{late:?}");
     let because = late.because.as_deref().unwrap_or_default();
     assert!(because.contains("not early"), "{late:?}");
+    assert!(late.is_too_late());
     let (requests, facts) = world(&[(early.clone(), early)]);
     assert_eq!(
         judged(&requests, &facts)[0].verdict.outcome,

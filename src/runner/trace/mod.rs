@@ -6,7 +6,9 @@
 mod findings;
 mod pipeline;
 mod search;
+mod verdict;
 
-pub use findings::{Finding, Standing, Verdict, verdict};
+pub use findings::{Finding, Standing};
 pub use pipeline::{Pipeline, SecretKey, TraceError, Webhook};
 pub use search::{Search, Seen, Sought};
+pub use verdict::{Verdict, verdict};

@@ -23,8 +23,10 @@ const INSTRUCTIONS_PER_CHECK: u32 = 100;
 /// Calls inside one another. Upstream's engine ends at 256, this one in C at 200; a call takes two instructions at least,
 /// so that none gets so far unseen.
 const MAX_FRAMES: usize = 145;
-/// Levels that are looked at for such calls.
+/// Levels that are looked at for such calls before it is asked whether there is more than a loop.
 const MAX_LEVELS: usize = 4 * MAX_FRAMES;
+/// Calls that stand inside one another around a loop whose every turn is a call that ends in the next.
+const LOOP_FRAMES: usize = 4;
 /// Memory that one event may take beyond what the machine holds, in bytes.
 const MEMORY: usize = 8 << 20;
 /// Memory for an event's own data while it is turned into tables, in bytes.
@@ -51,7 +53,7 @@ impl Machine {
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_CHECK);
         lua.set_global_hook(triggers, move |lua, _| {
             own.charge(INSTRUCTIONS_PER_CHECK as usize)?;
-            if is_deep(lua) {
+            if is_deep(lua, &own)? {
                 return Err(own.stop(Bound::Frames));
             }
             Ok(VmState::Continue)
@@ -138,15 +140,27 @@ impl Machine {
 }
 
 /// Whether calls stand inside one another too deeply. A call that ended in another one still has a level, but takes no
-/// room; upstream counts neither.
-fn is_deep(lua: &Lua) -> bool {
+/// room; upstream counts neither. There may be any number of such levels, so that looking at many is paid for, and of a loop
+/// that consists of them not all are looked at.
+fn is_deep(lua: &Lua, budget: &Budget) -> mlua::Result<bool> {
     let is_call = |level| lua.inspect_stack(level, |debug| debug.source().what != "tail");
-    is_call(MAX_FRAMES).is_some()
-        && (0..MAX_LEVELS)
-            .map_while(is_call)
-            .filter(|is_call| *is_call)
-            .count()
-            > MAX_FRAMES
+    if is_call(MAX_FRAMES).is_none() {
+        return Ok(false);
+    }
+    let mut calls = 0;
+    for (level, is_call) in (0..).map_while(is_call).enumerate() {
+        calls += usize::from(is_call);
+        if calls > MAX_FRAMES {
+            return Ok(true);
+        }
+        if level % MAX_LEVELS == MAX_LEVELS - 1 {
+            if calls <= LOOP_FRAMES {
+                return Ok(false);
+            }
+            budget.charge(MAX_LEVELS)?;
+        }
+    }
+    Ok(false)
 }
 
 /// Replaces and adds library functions; returns the prelude's functions that run a

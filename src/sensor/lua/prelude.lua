@@ -144,6 +144,7 @@ local function leave(...)
   return outcome(...)
 end
 local function resume(co, ...)
+  if type(co) ~= "thread" then wrong_type(co, 1, "resume", "thread") end
   if depth >= 16 then too_deep() end
   depth = depth + 1
   return leave(raw_resume(co, ...))

@@ -488,7 +488,19 @@ fn calls_go_no_deeper_than_upstream() {
             "{n}: {result:?}"
         );
     }
+    // Whatever calls that ended in others lie between.
+    for between in [1, 5, 20, 60] {
+        let mixed = format!(
+            "function h(n, k) if k > 0 then return h(n, k - 1) end if n == 0 then return true end local r = h(n - 1, {between}) return r end return h(300, {between})"
+        );
+        let result = run(&mixed, "{}");
+        assert!(
+            matches!(&result, Err(error) if error.is_own()),
+            "{between}: {result:?}"
+        );
+    }
     for source in [
+        "for i = 1, 40 do pcall(coroutine.resume, i) end return coroutine.resume(coroutine.create(function() end))",
         "local function f(n) if n == 0 then return true end return f(n - 1) end return f(20000)",
         "local function g(n) if n == 0 then return true end return g(n - 1) end local function f(n) if n == 0 then return g(1000) end return (f(n - 1)) end return f(50)",
     ] {
