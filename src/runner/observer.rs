@@ -196,6 +196,8 @@ struct Task {
     /// All of them, looked up or not.
     left: BTreeSet<String>,
     arrivals: BTreeMap<String, Option<Arrival>>,
+    /// Requests that were answered 200 and that no complete read of the bus has followed.
+    accepted: BTreeMap<String, Place>,
     /// Messages with a trace that was not one of this session when they were read: their sequences.
     unplaced: BTreeMap<String, u64>,
     /// Seen while the bus could not be read: read again once it can, or once a log names the arrival.
@@ -234,6 +236,7 @@ impl Task {
             cut_off: BTreeSet::new(),
             left: BTreeSet::new(),
             arrivals: BTreeMap::new(),
+            accepted: BTreeMap::new(),
             unplaced: BTreeMap::new(),
             waiting_lines: Vec::new(),
             waiting_workflows: BTreeMap::new(),
@@ -335,6 +338,7 @@ impl Task {
                 self.ledger_read = LedgerPosition::default();
                 self.records_read = 0;
                 self.position = Position::default();
+                self.accepted.clear();
                 self.unplaced.clear();
             }
             Command::Sent { trace, place } => self.sends(trace, place),

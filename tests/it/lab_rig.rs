@@ -124,6 +124,7 @@ impl tower::Service<Request<Body>> for Line {
 struct Reach {
     cluster: Arc<EmbeddedCluster>,
     cut: Arc<AtomicBool>,
+    unread: Arc<AtomicBool>,
 }
 
 impl Host for Reach {
@@ -135,7 +136,9 @@ impl Host for Reach {
     }
 
     fn bus(&self, _: &str) -> Option<Arc<dyn Bus>> {
-        (!self.cut.load(Ordering::Relaxed)).then(|| self.cluster.bus())
+        let away = [&self.cut, &self.unread];
+        let whole = away.iter().all(|flag| !flag.load(Ordering::Relaxed));
+        whole.then(|| self.cluster.bus())
     }
 
     fn snapshot<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), RewindError>> {
@@ -152,6 +155,7 @@ pub struct Rig {
     pub driver: Driver,
     pub cluster: Arc<EmbeddedCluster>,
     cut: Arc<AtomicBool>,
+    unread: Arc<AtomicBool>,
     refusal: Refusal,
     hidden: Hidden,
     seen: Cluster,
@@ -193,6 +197,7 @@ impl Rig {
         };
         let cluster = Arc::new(EmbeddedCluster::start(config).await.unwrap());
         let cut = Arc::new(AtomicBool::new(false));
+        let unread = Arc::new(AtomicBool::new(false));
         let (refusal, hidden) = (Refusal::default(), Hidden::default());
         let line = Line {
             client: cluster.client(),
@@ -203,6 +208,7 @@ impl Rig {
         let reach = Reach {
             cluster: Arc::clone(&cluster),
             cut: Arc::clone(&cut),
+            unread: Arc::clone(&unread),
         };
         let seen = Cluster::embedded(Client::new(line, "eventlab"), "eventlab", Arc::new(reach));
         let catalog = Arc::new(Catalog::folder(labs.path()).unwrap());
@@ -210,6 +216,7 @@ impl Rig {
             driver: driver(state.path(), &seen, &catalog).await,
             cluster,
             cut,
+            unread,
             refusal,
             hidden,
             seen,
@@ -249,6 +256,11 @@ impl Rig {
     /// Cuts the way to the cluster, or mends it.
     pub fn cut(&self, cut: bool) {
         self.cut.store(cut, Ordering::Relaxed);
+    }
+
+    /// Keeps the session from reading the bus, and nobody else from using it, or lets it again.
+    pub fn keep_from_bus(&self, keep: bool) {
+        self.unread.store(keep, Ordering::Relaxed);
     }
 
     /// Has the API let the session read nothing below such paths, or everything again.

@@ -98,6 +98,7 @@ mod sensor_triggers;
 mod service_pods;
 mod session_kill;
 mod terminal;
+mod unread_bus;
 mod webhook_golden;
 mod working_copies;
 mod wrong_fixes;

@@ -8,7 +8,7 @@ use crate::runner::facts::{self, Arrival, Place};
 
 impl Task {
     /// A 200 means that the message is stored already: a read of the whole stream after it finds it, or proves that it
-    /// is not there.
+    /// is not there. Where the bus cannot be read now, a later read does.
     pub(super) async fn answered(&mut self, fact: Fact) {
         let (trace, place) = (fact.trace.clone().unwrap_or_default(), place_of(&fact));
         let accepted = matches!(
@@ -17,14 +17,29 @@ impl Task {
         );
         self.write(vec![fact]);
         let complete = self.look_at_bus().await;
-        let found = self
-            .arrivals
-            .values()
-            .flatten()
-            .any(|arrival| arrival.trace.as_deref() == Some(trace.as_str()));
-        if accepted && complete && !found && self.position.proves_absence() {
-            self.write(vec![facts::not_stored(&place, &trace, self.position.read)]);
+        if accepted {
+            self.accepted.insert(trace, place);
         }
+        if complete {
+            self.note_absent();
+        }
+    }
+
+    /// Writes down which of the accepted requests are not on the bus, after it was read to its end.
+    fn note_absent(&mut self) {
+        if !self.position.proves_absence() {
+            return;
+        }
+        for (trace, place) in std::mem::take(&mut self.accepted) {
+            if !self.is_stored(&trace) {
+                self.write(vec![facts::not_stored(&place, &trace, self.position.read)]);
+            }
+        }
+    }
+
+    fn is_stored(&self, trace: &str) -> bool {
+        let mut known = self.arrivals.values().flatten();
+        known.any(|arrival| arrival.trace.as_deref() == Some(trace))
     }
 
     pub(super) fn bus(&self) -> BusView {
@@ -34,6 +49,9 @@ impl Task {
     /// Reads new messages; true when the stream was read to its end.
     pub(super) async fn look_at_bus(&mut self) -> bool {
         self.bus_read = self.read_bus().await;
+        if self.bus_read {
+            self.note_absent();
+        }
         self.bus_read
     }
 
@@ -42,6 +60,10 @@ impl Task {
         let Ok(last) = bus.last_sequence().await else {
             return false;
         };
+        if self.position.is_of_another(last) {
+            // The one that is gone may have had them.
+            self.accepted.clear();
+        }
         let old = self.position.begin(last);
         while self.position.read < last {
             let Ok(messages) = bus.messages(self.position.read).await else {
@@ -190,12 +212,9 @@ impl Task {
         }
         for trace in waited {
             self.cut_off.remove(&trace);
-            let stored = self
-                .arrivals
-                .values()
-                .flatten()
-                .any(|arrival| arrival.trace.as_ref() == Some(&trace));
-            if !stored && let Some(place) = self.sent.get(&trace).cloned() {
+            if !self.is_stored(&trace)
+                && let Some(place) = self.sent.get(&trace).cloned()
+            {
                 self.write(vec![facts::not_stored(&place, &trace, self.position.read)]);
             }
         }

@@ -16,10 +16,15 @@ impl Position {
     ///
     /// A stream that ends before what was read was made anew; what was read of the old one says nothing of it.
     pub fn begin(&mut self, last: u64) -> u64 {
-        if last < self.read {
+        if self.is_of_another(last) {
             *self = Self::default();
         }
         *self.old.get_or_insert(last)
+    }
+
+    /// Whether a stream that ends at `last` is not the one that was read.
+    pub fn is_of_another(&self, last: u64) -> bool {
+        last < self.read
     }
 
     /// What lies behind the message before `sequence` is read again.
