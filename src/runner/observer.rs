@@ -198,6 +198,8 @@ struct Task {
     arrivals: BTreeMap<String, Option<Arrival>>,
     /// Requests that were answered 200 and that no complete read of the bus has followed.
     accepted: BTreeMap<String, Place>,
+    /// How far the bus had been read when a trace was sent: its message lies behind that.
+    sent_behind: BTreeMap<String, u64>,
     /// Messages with a trace that was not one of this session when they were read: their sequences.
     unplaced: BTreeMap<String, u64>,
     /// Seen while the bus could not be read: read again once it can, or once a log names the arrival.
@@ -237,6 +239,7 @@ impl Task {
             left: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             accepted: BTreeMap::new(),
+            sent_behind: BTreeMap::new(),
             unplaced: BTreeMap::new(),
             waiting_lines: Vec::new(),
             waiting_workflows: BTreeMap::new(),
@@ -339,6 +342,7 @@ impl Task {
                 self.records_read = 0;
                 self.position = Position::default();
                 self.accepted.clear();
+                self.sent_behind.clear();
                 self.unplaced.clear();
             }
             Command::Sent { trace, place } => self.sends(trace, place),

@@ -129,14 +129,32 @@ impl Walk {
     fn step(&mut self, deadly: bool) -> End {
         let variable = deadly.then_some(("EVENTLAB_KILL_NEW", self.places.as_path()));
         let output = run_with(self.state.path(), &self.lab, variable);
-        let at = format!("{} after {} kills: {}", self.lab, self.kills, said(&output));
+        let at = format!(
+            "{} after {} kills, the last at {:?}: {}",
+            self.lab,
+            self.kills,
+            lines_of(&self.places).pop(),
+            said(&output)
+        );
         self.check(&at);
         if std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9) {
             self.kills += 1;
             return End::Died(lines_of(&self.places).pop().unwrap());
         }
-        assert!(output.status.success(), "{at}");
+        assert!(
+            output.status.success(),
+            "{at}\nthe journal ends so:\n{}",
+            self.end_of_journal()
+        );
         End::Done
+    }
+
+    /// For who reads why a run has failed.
+    fn end_of_journal(&self) -> String {
+        let text = String::from_utf8_lossy(&self.journal);
+        let mut lines: Vec<_> = text.lines().rev().take(60).collect();
+        lines.reverse();
+        lines.join("\n")
     }
 
     /// Nothing was sent twice, nothing that was written is lost, no child is left, and what counts as passed is proven.

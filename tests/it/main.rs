@@ -1,6 +1,7 @@
 //! Integration tests: one binary, one module per concern.
 #![allow(clippy::unwrap_used)]
 
+mod absent_messages;
 mod api_abuse;
 mod api_accept;
 mod api_discovery;
@@ -98,7 +99,6 @@ mod sensor_triggers;
 mod service_pods;
 mod session_kill;
 mod terminal;
-mod unread_bus;
 mod webhook_golden;
 mod working_copies;
 mod wrong_fixes;

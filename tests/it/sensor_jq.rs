@@ -22,18 +22,17 @@ fn run(program: &str, data: &str) -> Result<String, TransformError> {
     Ok(String::from_utf8(made.data.unwrap_or_default()).unwrap())
 }
 
-#[test]
-fn programs_do_what_gojq_does_or_are_refused() {
-    let data = golden("jq_data.json");
+/// Compares what programs make with what gojq made; answers those that were refused.
+fn compared(cases: &str, data: &str) -> Vec<String> {
     let (mut wrong, mut refused) = (Vec::new(), Vec::new());
-    for line in golden("jq.jsonl").lines() {
+    for line in golden(cases).lines() {
         let line: Value = serde_json::from_str(line).unwrap();
-        let got = run(line["prog"].as_str().unwrap(), &data);
+        let got = run(line["prog"].as_str().unwrap(), data);
         let same = match (&got, line["out"].as_str()) {
             (Ok(got), Some(want)) => got == want,
             (Err(TransformError::Failed(_)), None) => true,
             (Err(TransformError::Unsupported(_)), _) => {
-                refused.push(line["prog"].to_string());
+                refused.push(line["prog"].as_str().unwrap().to_owned());
                 true
             }
             _ => false,
@@ -48,7 +47,20 @@ fn programs_do_what_gojq_does_or_are_refused() {
         wrong.len(),
         wrong.join("\n")
     );
+    refused
+}
+
+#[test]
+fn programs_do_what_gojq_does_or_are_refused() {
+    let refused = compared("jq.jsonl", &golden("jq_data.json"));
     assert!(refused.len() < 15, "refused:\n{}", refused.join("\n"));
+}
+
+#[test]
+fn functions_do_what_those_of_gojq_do() {
+    let data = r#"{"a":2,"s":"ab","l":[1,2,3],"m":[[1,2],[3]]}"#;
+    let refused = compared("jq_functions.jsonl", data);
+    assert!(refused.len() < 30, "refused:\n{}", refused.join("\n"));
 }
 
 /// Products of what the event holds are those of floating point; what would grow without bound, or differ, is refused.

@@ -27,11 +27,9 @@ impl Task {
 
     /// Writes down which of the accepted requests are not on the bus, after it was read to its end.
     fn note_absent(&mut self) {
-        if !self.position.proves_absence() {
-            return;
-        }
         for (trace, place) in std::mem::take(&mut self.accepted) {
-            if !self.is_stored(&trace) {
+            let before = self.sent_behind.get(&trace).copied().unwrap_or_default();
+            if self.position.proves_absence_behind(before) && !self.is_stored(&trace) {
                 self.write(vec![facts::not_stored(&place, &trace, self.position.read)]);
             }
         }
@@ -63,17 +61,20 @@ impl Task {
         if self.position.is_of_another(last) {
             // The one that is gone may have had them.
             self.accepted.clear();
+            self.sent_behind.clear();
         }
         let old = self.position.begin(last);
         while self.position.read < last {
             let Ok(messages) = bus.messages(self.position.read).await else {
                 return false;
             };
-            let Some(end) = messages.last().map(|message| message.sequence) else {
+            if messages.is_empty() {
                 self.position.vanished_before(last);
                 return false;
-            };
-            self.position.read = end;
+            }
+            for message in &messages {
+                self.position.reach(message.sequence);
+            }
             let mut new = Vec::new();
             for message in messages
                 .iter()
@@ -110,6 +111,7 @@ impl Task {
         if let Some(sequence) = self.unplaced.remove(&trace) {
             self.position.go_back_before(sequence);
         }
+        self.sent_behind.insert(trace.clone(), self.position.read);
         self.sent.insert(trace, place);
     }
 
@@ -207,7 +209,8 @@ impl Task {
             .map(|probe| probe.trace.clone())
             .filter(|trace| self.cut_off.contains(trace))
             .collect();
-        if waited.is_empty() || !self.look_at_bus().await || !self.position.proves_absence() {
+        if waited.is_empty() || !self.look_at_bus().await || !self.position.proves_absence_behind(0)
+        {
             return;
         }
         for trace in waited {

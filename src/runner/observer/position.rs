@@ -7,8 +7,8 @@ pub(super) struct Position {
     pub read: u64,
     /// The last sequence when reading began: what is behind it may be the learner's own.
     old: Option<u64>,
-    /// Messages were gone before they could be read.
-    vanished: bool,
+    /// The last sequence of a message that was gone before it could be read; 0 where none was.
+    vanished: u64,
 }
 
 impl Position {
@@ -32,15 +32,24 @@ impl Position {
         self.read = self.read.min(sequence.saturating_sub(1));
     }
 
-    /// Notes that what lies before `last` is not there any more; what it was is not known.
-    pub fn vanished_before(&mut self, last: u64) {
-        self.read = last;
-        self.vanished = true;
+    /// Notes that the next message that is there was read; those that are passed over are gone.
+    pub fn reach(&mut self, sequence: u64) {
+        let passed_over = sequence.saturating_sub(1);
+        if passed_over > self.read {
+            self.vanished = self.vanished.max(passed_over);
+        }
+        self.read = sequence;
     }
 
-    /// Whether a message that was not seen in a complete read was never stored.
-    pub fn proves_absence(&self) -> bool {
-        !self.vanished
+    /// Notes that what lies before `last` is not there any more; what it was is not known.
+    pub fn vanished_before(&mut self, last: u64) {
+        self.vanished = self.vanished.max(last);
+        self.read = last;
+    }
+
+    /// Whether a message behind `sequence` that was not seen in a complete read was never stored.
+    pub fn proves_absence_behind(&self, sequence: u64) -> bool {
+        self.vanished <= sequence
     }
 }
 
@@ -63,15 +72,34 @@ mod tests {
     }
 
     #[test]
-    fn what_vanished_unread_proves_nothing_until_the_stream_is_another() {
+    fn what_vanished_unread_says_nothing_of_what_was_stored_later() {
         let mut position = Position::default();
         position.begin(9);
-        assert!(position.proves_absence());
+        assert!(position.proves_absence_behind(0));
         position.vanished_before(9);
         position.begin(12);
-        assert!(!position.proves_absence());
+        for (sequence, proven) in [(0, false), (8, false), (9, true), (12, true)] {
+            assert_eq!(position.proves_absence_behind(sequence), proven);
+        }
+        position.reach(10);
+        position.reach(12);
+        for (sequence, proven) in [(9, false), (10, false), (11, true)] {
+            assert_eq!(position.proves_absence_behind(sequence), proven);
+        }
         position.begin(2);
-        assert!(position.proves_absence());
+        assert!(position.proves_absence_behind(0));
+    }
+
+    #[test]
+    fn a_stream_that_lost_its_beginning_does_not_prove_what_was_there() {
+        let mut position = Position::default();
+        position.begin(9);
+        for sequence in 4..=9 {
+            position.reach(sequence);
+        }
+        assert!(!position.proves_absence_behind(0));
+        assert!(!position.proves_absence_behind(2));
+        assert!(position.proves_absence_behind(3));
     }
 
     #[test]
@@ -84,6 +112,6 @@ mod tests {
             assert_eq!(position.read, read);
             assert_eq!(position.begin(9), 3);
         }
-        assert!(position.proves_absence());
+        assert!(position.proves_absence_behind(0));
     }
 }

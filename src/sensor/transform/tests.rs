@@ -359,7 +359,7 @@ fn what_is_answered_differently_is_refused_by_name() {
         "input",
         "env",
         "$ENV",
-        "@csv",
+        "tostream",
         "{a: (\"YQ\" | @base64d)}",
         "{a: @base64d \"x\\(\"YQ\")\"}",
         "{a: (1e19 % 7)}",

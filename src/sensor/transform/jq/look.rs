@@ -18,7 +18,7 @@ enum Outputs {
 use Outputs::{Many, Maybe, One};
 
 /// Functions that gojq and jaq share: name, arguments, and how many outputs they have for each of their arguments.
-const SHARED: [(&str, usize, Outputs); 98] = [
+const SHARED: [(&str, usize, Outputs); 121] = [
     ("not", 0, One),
     ("empty", 0, Maybe),
     ("error", 0, One),
@@ -117,10 +117,50 @@ const SHARED: [(&str, usize, Outputs); 98] = [
     ("transpose", 0, One),
     ("IN", 1, One),
     ("IN", 2, One),
+    ("range", 3, Many),
+    ("flatten", 1, One),
+    ("indices", 1, One),
+    ("index", 1, One),
+    ("rindex", 1, One),
+    ("pick", 1, One),
+    ("toboolean", 0, One),
+    ("utf8bytelength", 0, One),
+    ("match", 1, Many),
+    ("match", 2, Many),
+    ("capture", 2, Many),
+    ("scan", 1, Many),
+    ("scan", 2, Many),
+    ("splits", 1, Many),
+    ("splits", 2, Many),
+    ("split", 2, One),
+    ("sub", 3, One),
+    ("gsub", 3, One),
+    ("now", 0, One),
+    ("todate", 0, One),
+    ("todateiso8601", 0, One),
+    ("fromdate", 0, One),
+    ("fromdateiso8601", 0, One),
 ];
 /// Words that are no functions of either.
 const CONSTANTS: [&str; 2] = ["true", "false"];
-const FORMATS: [&str; 6] = ["@text", "@json", "@html", "@uri", "@base64", "@base64d"];
+const FORMATS: [&str; 9] = [
+    "@text", "@json", "@html", "@uri", "@base64", "@base64d", "@csv", "@tsv", "@sh",
+];
+/// Functions of patterns whose outputs name the groups.
+const GROUPING: [&str; 3] = ["capture", "match", "scan"];
+/// Functions of patterns, and which of their arguments holds the flags.
+const FLAGGED: [(&str, usize); 8] = [
+    ("test", 1),
+    ("match", 1),
+    ("capture", 1),
+    ("scan", 1),
+    ("split", 1),
+    ("splits", 1),
+    ("sub", 2),
+    ("gsub", 2),
+];
+/// Functions whose argument names places.
+const PLACING: [&str; 2] = ["del", "pick"];
 
 /// Looks through a program.
 pub(super) fn check(term: &Term<&str>) -> Result<(), TransformError> {
@@ -151,6 +191,9 @@ type Counted = Result<Outputs, TransformError>;
 impl<'s> Look<'s> {
     fn term(&mut self, term: &Term<&'s str>) -> Counted {
         match term {
+            Term::Num(text) if text.parse().is_ok_and(f64::is_infinite) => {
+                Err(refused("a number beyond floating point"))
+            }
             Term::Id | Term::Num(_) | Term::Arr(None) => Ok(One),
             Term::Var(name) if *name == "$ENV" => Err(refused("$ENV")),
             Term::Var(_) => Ok(One),
@@ -302,7 +345,7 @@ impl<'s> Look<'s> {
             .map(|own| own.outputs);
         let mut given = One;
         for argument in arguments {
-            given = given.max(self.place(argument, own.is_some() || name == "del")?);
+            given = given.max(self.place(argument, own.is_some() || PLACING.contains(&name))?);
         }
         if let Some(outputs) = own {
             return Ok(outputs.max(given));
@@ -310,33 +353,21 @@ impl<'s> Look<'s> {
         if arguments.is_empty() && (CONSTANTS.contains(&name) || FORMATS.contains(&name)) {
             return Ok(One);
         }
-        if name == "capture" && !arguments.first().is_some_and(takes_all_groups) {
-            return Err(refused("capture with groups that may be left out"));
-        }
-        if name == "test"
-            && let Some(flags) = arguments.get(1)
-        {
-            flags_of_a_pattern(flags)?;
-        }
+        let shared = SHARED
+            .iter()
+            .find(|(known, arity, _)| *known == name && *arity == arguments.len());
+        let Some((_, _, outputs)) = shared else {
+            return unshared(name, arguments.len());
+        };
+        pattern(name, arguments)?;
         if name == "limit" && !matches!(arguments.first(), Some(Term::Num(_))) {
             return Err(refused("limit with a number that is not written there"));
         }
-        match SHARED
-            .iter()
-            .find(|(known, arity, _)| *known == name && *arity == arguments.len())
-        {
-            Some((_, _, outputs)) if COLLECTING.contains(&name) => Ok(*outputs),
-            Some((_, _, outputs)) => Ok(given.max(*outputs)),
-            None if known::is_function(name, arguments.len()) => {
-                Err(refused(&format!("{name}/{}", arguments.len())))
-            }
-            None if name.starts_with('@') => text_format(name).map(|()| One),
-            // It fails at every event.
-            None => Err(failed(format!(
-                "function not defined: {name}/{}",
-                arguments.len()
-            ))),
-        }
+        Ok(if COLLECTING.contains(&name) {
+            *outputs
+        } else {
+            given.max(*outputs)
+        })
     }
 
     fn path(&mut self, base: &Term<&'s str>, path: &Path<Term<&'s str>>) -> Counted {
@@ -356,6 +387,31 @@ impl<'s> Look<'s> {
             }
         }
         Ok(outputs)
+    }
+}
+
+/// A function that the two do not share, or a format.
+fn unshared(name: &str, arguments: usize) -> Counted {
+    if known::is_function(name, arguments) {
+        Err(refused(&format!("{name}/{arguments}")))
+    } else if name.starts_with('@') {
+        text_format(name).map(|()| One)
+    } else {
+        // It fails at every event.
+        Err(failed(format!("function not defined: {name}/{arguments}")))
+    }
+}
+
+/// The pattern and the flags of a function that has some.
+fn pattern(name: &str, arguments: &[Term<&str>]) -> Result<(), TransformError> {
+    if GROUPING.contains(&name) && !arguments.first().is_some_and(takes_all_groups) {
+        let what = format!("{name} with groups that may be left out");
+        return Err(refused(&what));
+    }
+    let flagged = FLAGGED.iter().find(|(known, _)| *known == name);
+    match flagged.and_then(|(_, place)| arguments.get(*place)) {
+        Some(flags) => flags_of_a_pattern(name, flags),
+        None => Ok(()),
     }
 }
 
@@ -384,9 +440,10 @@ fn takes_all_groups(pattern: &Term<&str>) -> bool {
 }
 
 /// Flags that both take alike.
-fn flags_of_a_pattern(flags: &Term<&str>) -> Result<(), TransformError> {
+fn flags_of_a_pattern(name: &str, flags: &Term<&str>) -> Result<(), TransformError> {
     let Term::Str(None, parts) = flags else {
-        return Err(refused("test with flags that are not written there"));
+        let what = format!("{name} with flags that are not written there");
+        return Err(refused(&what));
     };
     let known = parts.iter().all(|part| match part {
         StrPart::Str(text) => text.chars().all(|flag| "gi".contains(flag)),
@@ -395,12 +452,12 @@ fn flags_of_a_pattern(flags: &Term<&str>) -> Result<(), TransformError> {
     if known {
         Ok(())
     } else {
-        Err(refused("test with other flags than g and i"))
+        Err(refused(&format!("{name} with other flags than g and i")))
     }
 }
 
 /// Functions that gather what their argument puts out.
-const COLLECTING: [&str; 16] = [
+const COLLECTING: [&str; 17] = [
     "map",
     "map_values",
     "with_entries",
@@ -417,6 +474,7 @@ const COLLECTING: [&str; 16] = [
     "add",
     "last",
     "IN",
+    "pick",
 ];
 
 /// Patterns are taken apart by keys that stand in the program.

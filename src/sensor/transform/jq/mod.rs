@@ -5,6 +5,7 @@
 //! stack. Objects are sorted wherever a program makes or changes one, as in gojq. Error texts differ.
 
 mod changes;
+mod dates;
 mod known;
 mod look;
 mod meter;
@@ -102,6 +103,7 @@ impl Program {
                 funs.into_iter()
                     .chain(meter::funs())
                     .chain(places::funs())
+                    .chain(dates::funs())
                     .chain([changes::fun()]),
             )
             .compile(modules)
@@ -197,50 +199,8 @@ fn bare_fraction(text: &str) -> bool {
 /// Syntax of gojq that jaq does not read.
 const OUTSIDE: [&str; 4] = ["?//", "$__loc__", "import ", "include "];
 
-/// Functions that jaq lacks or has in another way, with gojq's meaning. `eventlab_` names jaq's own, out of a program's
-/// reach.
-const DEFINITIONS: &str = r#"
-def eventlab_fail($name): error("\($name) cannot be applied to: \(type)");
-def eventlab_contains($x): contains($x);
-def eventlab_reverse: reverse;
-def eventlab_flatten: flatten;
-def eventlab_tonumber: tonumber;
-def eventlab_sqrt: sqrt;
-def eventlab_join($s): join($s);
-def eventlab_range($to): range($to);
-def eventlab_range($from; $to): range($from; $to);
-def eventlab_has($key): has($key);
-def has($key): if type == "object" and ($key | type) != "string" then eventlab_fail("has") else eventlab_has($key) end;
-def in($x): . as $key | $x | has($key);
-def walk(f): def inner: if type == "array" then map(inner) elif type == "object" then map_values(inner) else . end | f; inner;
-def contains($x): if type == ($x | type) and (type != "boolean" or . == $x) then eventlab_contains($x) else eventlab_fail("contains") end;
-def inside($x): . as $part | $x | contains($part);
-def ltrimstr($x): if type != "string" or ($x | type) != "string" then eventlab_fail("ltrimstr") elif startswith($x) then .[($x | length):] else . end;
-def rtrimstr($x): if type != "string" or ($x | type) != "string" then eventlab_fail("rtrimstr") elif endswith($x) then .[:length - ($x | length)] else . end;
-def trimstr($x): if type != "string" or ($x | type) != "string" then eventlab_fail("trimstr") else ltrimstr($x) | rtrimstr($x) end;
-def getpath($path): if ($path | type) != "array" then eventlab_fail("getpath") else reduce $path[] as $key (.; if . == null or type == "array" or type == "object" then .[$key] else eventlab_fail("getpath") end) end;
-def paths: path(..) | select(length > 0);
-def paths(f): path(.. | select(f)) | select(length > 0);
-def add(f): [f] | add;
-def last(f): [f] | if length == 0 then empty else .[-1] end;
-def transpose: if type != "array" or any(.[]; type != "array") then eventlab_fail("transpose") else . as $rows | [range([.[] | length] | max // 0) as $at | [$rows[] | .[$at]]] end;
-def IN(f): any(f == .; .);
-def IN(f; g): any(f == g; .);
-def reverse: if type == "array" then eventlab_reverse else eventlab_fail("reverse") end;
-def flatten: if type == "array" then eventlab_flatten elif type == "object" then [.[]] | eventlab_flatten else eventlab_fail("flatten") end;
-def abs: if type != "number" then eventlab_fail("abs") elif . < 0 then - . else . end;
-def tonumber: if type == "string" and (test("^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$") | not) then eventlab_fail("tonumber") else eventlab_tonumber + 0 end;
-def sqrt: eventlab_sqrt + 0;
-def join($s): if type != "array" and type != "object" then eventlab_fail("join") else [.[] | if type == "array" or type == "object" then eventlab_fail("join") elif . == null then "" elif type == "string" then . else tostring end] | if length < 2 then add // "" elif $s == null then add else eventlab_join($s) end end;
-def range($to): if ($to | type) == "number" then eventlab_range($to) else $to | eventlab_fail("range") end;
-def range($from; $to): if ($from | type) == "number" and ($to | type) == "number" then eventlab_range($from; $to) else $to | eventlab_fail("range") end;
-def from_entries: reduce .[] as $x ({}; . + {($x | (.key // .Key // .name // .Name) | if type == "string" then . else eventlab_fail("object key") end): ($x | if has("value") then .value else .Value end)});
-def with_entries(f): to_entries | map(f) | from_entries;
-def delpaths($paths): eventlab_delpaths($paths);
-def del(f): eventlab_delpaths([path(f)]);
-def setpath($path; $new): eventlab_setpath($path; $new);
-def map_values(f): .[] |= f;
-"#;
+/// Functions that jaq lacks or has in another way, with gojq's meaning.
+const DEFINITIONS: &str = include_str!("definitions.jq");
 
 /// A program in the scope of these functions, so that its own count before them.
 fn in_scope(program: Term<&str>) -> Result<Term<&str>, TransformError> {

@@ -1,5 +1,7 @@
-//! A bus that the session cannot read for a moment, while everybody else uses it: what it did not see then it sees later.
+//! Requests that were accepted and never came to the bus: their absence is proven, although the bus could not be read for a
+//! moment, or does not begin with its first message any more.
 
+use std::process::Command;
 use std::time::Duration;
 
 use eventlab::evidence::Observation;
@@ -69,4 +71,20 @@ async fn what_was_accepted_and_never_came_to_the_bus_is_proven_once_it_can_be_re
     assert_eq!(phase, StagePhase::Passed);
     assert!(proven_absent(&rig));
     rig.stop().await;
+}
+
+/// The cluster is put back to where the lab began: the stream goes on counting, and what it held is gone.
+#[test]
+fn what_never_came_to_the_bus_is_proven_in_a_lab_that_is_played_again() {
+    let state = tempfile::tempdir().unwrap();
+    for time in 1..=2 {
+        let output = Command::new(env!("CARGO_BIN_EXE_eventlab"))
+            .arg("--state-dir")
+            .arg(state.path())
+            .args(["run", "filter-path", "--keep"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "time {time}: {said}");
+    }
 }
