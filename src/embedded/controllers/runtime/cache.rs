@@ -2,7 +2,8 @@
 //!
 //! Versions of one object are ordered by `resourceVersion` (a number that only grows, as Kubernetes promises
 //! for objects of one resource), so an event that is older than an own write cannot undo it, and an answer
-//! that comes in after the object has gone does not bring it back.
+//! that comes in after the object has gone does not bring it back. A whole list is the truth up to its own version,
+//! whatever was known before: a cluster that was put back has older objects than it had.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -74,6 +75,8 @@ struct State<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
     index: HashMap<String, BTreeSet<ObjectKey>>,
     gone: Gone,
+    /// The version of the last list: what is not newer is in it, or is not any more.
+    listed: Option<u64>,
 }
 
 /// At which version objects have gone.
@@ -95,6 +98,12 @@ impl Gone {
         }
     }
 
+    /// Whether an object has gone after a list was made.
+    fn is_newer(&self, key: &ObjectKey, list_version: Option<u64>) -> bool {
+        let gone = self.versions.get(key);
+        list_version.is_some() && gone.is_some_and(|gone| *gone > list_version)
+    }
+
     /// Whether an object of this version was there before the deletion.
     fn covers(&self, key: &ObjectKey, version: Option<u64>) -> bool {
         self.versions.get(key).is_some_and(|gone| *gone >= version)
@@ -109,6 +118,7 @@ impl<K: Resource> Cache<K> {
                 objects: BTreeMap::new(),
                 index: HashMap::new(),
                 gone: Gone::default(),
+                listed: None,
             }),
             index_of: Box::new(index_of),
         }
@@ -140,19 +150,26 @@ impl<K: Resource> Cache<K> {
     pub fn upsert(&self, object: K) -> Option<Change<K>> {
         let key = ObjectKey::of(&object);
         self.write(|state| {
-            let old = state.objects.get(&key).cloned();
+            let old = state.objects.get(&key);
             let is_older = |old: &Arc<K>| version(&**old) > version(&object);
-            if old.as_ref().is_some_and(is_older) || state.gone.covers(&key, version(&object)) {
+            let was_listed = state.listed.is_some() && version(&object) <= state.listed;
+            let is_known = was_listed || old.is_some_and(is_older);
+            if is_known || state.gone.covers(&key, version(&object)) {
                 return None;
             }
-            let new = Arc::new(object);
-            self.put(state, &key, Arc::clone(&new));
-            Some(Change {
-                key,
-                old,
-                new: Some(new),
-            })
+            Some(self.take_in(state, key, object))
         })
+    }
+
+    fn take_in(&self, state: &mut State<K>, key: ObjectKey, object: K) -> Change<K> {
+        let old = state.objects.get(&key).cloned();
+        let new = Arc::new(object);
+        self.put(state, &key, Arc::clone(&new));
+        Change {
+            key,
+            old,
+            new: Some(new),
+        }
     }
 
     /// Takes in a deletion; `None` if the object is unknown or was made anew since.
@@ -179,6 +196,7 @@ impl<K: Resource> Cache<K> {
     pub fn replace(&self, objects: Vec<K>, list_version: Option<u64>) -> Vec<Change<K>> {
         let listed: BTreeSet<ObjectKey> = objects.iter().map(ObjectKey::of).collect();
         let gone = self.write(|state| {
+            state.listed = list_version;
             let stale = |(key, object): &(&ObjectKey, &Arc<K>)| {
                 let is_newer = list_version.is_some() && version(&***object) > list_version;
                 !is_newer && !listed.contains(*key)
@@ -201,8 +219,25 @@ impl<K: Resource> Cache<K> {
             keys.into_iter().map(drop_one).collect::<Vec<_>>()
         });
         let mut changes = gone;
-        changes.extend(objects.into_iter().filter_map(|object| self.upsert(object)));
+        changes.extend(
+            objects
+                .into_iter()
+                .filter_map(|object| self.listed(object, list_version)),
+        );
         changes
+    }
+
+    /// Takes in an object of a list, unless something newer than the list is known of it.
+    fn listed(&self, object: K, list_version: Option<u64>) -> Option<Change<K>> {
+        let key = ObjectKey::of(&object);
+        self.write(|state| {
+            let old = state.objects.get(&key);
+            let is_newer = |old: &Arc<K>| list_version.is_some() && version(&**old) > list_version;
+            if old.is_some_and(is_newer) || state.gone.is_newer(&key, list_version) {
+                return None;
+            }
+            Some(self.take_in(state, key, object))
+        })
     }
 
     fn put(&self, state: &mut State<K>, key: &ObjectKey, object: Arc<K>) {
@@ -294,6 +329,31 @@ mod tests {
             cache.remove(&object(&number.to_string(), 1, "x"));
         }
         assert!(cache.read(|state| state.gone.order.len()) <= REMEMBERED);
+    }
+
+    /// The cluster went back: what it has now is older than what it had, and no answer from before it tells of it.
+    #[test]
+    fn a_list_of_a_cluster_that_was_put_back_is_the_truth() {
+        let cache = cache();
+        cache.replace(
+            vec![object("changed", 3, "x"), object("gone", 4, "x")],
+            Some(5),
+        );
+        cache.upsert(object("changed", 9, "new"));
+        cache.remove(&object("gone", 10, "x"));
+        let back = vec![object("changed", 3, "x"), object("gone", 4, "x")];
+        assert_eq!(cache.replace(back, Some(20)).len(), 2);
+        assert!(cache.upsert(object("changed", 12, "late")).is_none());
+        assert!(cache.upsert(object("unseen", 12, "x")).is_none());
+        let names = |label: &str| -> Vec<_> {
+            let found = cache.by_index(label);
+            found.iter().map(|object| object.name_any()).collect()
+        };
+        assert_eq!(names("x"), ["changed", "gone"]);
+        assert!(cache.upsert(object("changed", 21, "own")).is_some());
+        let older = vec![object("changed", 3, "x")];
+        cache.replace(older, Some(20));
+        assert_eq!(names("own"), ["changed"]);
     }
 
     #[test]
