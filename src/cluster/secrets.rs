@@ -41,10 +41,7 @@ pub fn texts_of(secret: &Secret) -> Vec<String> {
     let data = secret.data.iter().flatten().map(|(_, value)| &value.0);
     let texts = data.filter_map(|bytes| String::from_utf8(bytes.clone()).ok());
     let plain = secret.string_data.iter().flatten();
-    texts
-        .chain(plain.map(|(_, text)| text.clone()))
-        .flat_map(lines_too)
-        .collect()
+    texts.chain(plain.map(|(_, text)| text.clone())).collect()
 }
 
 /// The texts of a manifest that is a Secret; none of any other.
@@ -53,16 +50,6 @@ pub fn texts_in(manifest: &Manifest) -> Vec<String> {
     let is_secret = manifest.object.get("kind").and_then(|kind| kind.as_str()) == Some("Secret");
     let secret = is_secret.then(|| serde_json::from_value::<Secret>(manifest.object.clone()).ok());
     secret.flatten().as_ref().map(texts_of).unwrap_or_default()
-}
-
-/// A text of several lines is seldom shown whole.
-fn lines_too(text: String) -> Vec<String> {
-    let mut all: Vec<String> = match text.contains('\n') {
-        true => text.lines().map(str::to_owned).collect(),
-        false => Vec::new(),
-    };
-    all.push(text);
-    all
 }
 
 #[cfg(test)]
@@ -81,12 +68,7 @@ mod tests {
     fn both_forms_of_a_secret_are_read_and_other_kinds_are_not() {
         assert_eq!(
             texts_in(&manifest("Secret")),
-            [
-                "canary-one",
-                "canary-two",
-                "and three",
-                "canary-two\nand three"
-            ]
+            ["canary-one", "canary-two", "canary-two\nand three"]
         );
         assert!(texts_in(&manifest("ConfigMap")).is_empty());
     }

@@ -4,6 +4,8 @@
 
 mod shapes;
 
+use std::collections::{BTreeSet, HashSet};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
@@ -16,8 +18,43 @@ pub const REDACTED: &str = "<redacted>";
 pub const TEXT_LIMIT: usize = 64 * 1024;
 /// Shorter values of Secrets are words that evidence cannot do without (`orders`, `true`).
 const SECRET_MIN: usize = 8;
-/// So many values of Secrets are looked for.
-const SECRETS_MAX: usize = 4096;
+/// So many lines of longer values are looked for beside the values themselves.
+const LINES_MAX: usize = 4096;
+/// Fields that say what an entry is and where it belongs: words of this program and names of objects. A Secret that holds
+/// such a word must not make the entry another one.
+const STRUCTURE: [&str; 31] = [
+    "kind",
+    "action",
+    "answer",
+    "lab",
+    "stage",
+    "probe",
+    "layer",
+    "id",
+    "trace",
+    "arrival",
+    "execution",
+    "phase",
+    "outcome",
+    "state",
+    "condition",
+    "source",
+    "stops_at",
+    "expected",
+    "observed",
+    "access",
+    "pod",
+    "manifests",
+    "what",
+    "topic",
+    "subject",
+    "durable",
+    "trigger",
+    "account",
+    "verb",
+    "group",
+    "resource",
+];
 const CUT: &str = " … (cut)";
 
 /// Replaces secrets in texts.
@@ -25,6 +62,8 @@ const CUT: &str = " … (cut)";
 pub struct Redactor {
     /// The longest first, so that one inside another leaves nothing behind.
     secrets: Vec<String>,
+    /// Lines among them.
+    lines: usize,
 }
 
 impl Redactor {
@@ -43,7 +82,6 @@ impl Redactor {
             if secret.len() < SECRET_MIN {
                 continue;
             }
-            let lines = secret.lines().filter(|_| secret.contains('\n'));
             let forms = [
                 secret.to_owned(),
                 escaped(secret),
@@ -52,20 +90,33 @@ impl Redactor {
                 STANDARD_NO_PAD.encode(&raw),
                 URL_SAFE_NO_PAD.encode(secret),
             ];
-            self.secrets.extend(
-                forms
-                    .into_iter()
-                    .chain(lines.map(|line| line.trim().to_owned()))
-                    .filter(|form| form.len() >= SECRET_MIN)
-                    .filter(|form| !form.contains("redacted") && !form.contains("cut)"))
-                    // The lines around a key are in every key, and tell that it was one.
-                    .filter(|form| !form.starts_with("-----") || form.contains('\n')),
-            );
+            self.secrets
+                .extend(forms.into_iter().filter(|form| is_sought(form)));
+            self.learn_lines(secret);
         }
         self.secrets
             .sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         self.secrets.dedup();
-        self.secrets.truncate(SECRETS_MAX);
+    }
+
+    /// A text of several lines is seldom shown whole.
+    fn learn_lines(&mut self, secret: &str) {
+        let known: HashSet<&str> = self.secrets.iter().map(String::as_str).collect();
+        let lines = secret.lines().filter(|_| secret.contains('\n'));
+        let new: BTreeSet<String> = lines
+            .map(str::trim)
+            .filter(|line| is_sought(line) && !known.contains(line))
+            .map(str::to_owned)
+            .collect();
+        let room = LINES_MAX.saturating_sub(self.lines);
+        if new.len() > room {
+            tracing::warn!(
+                left_out = new.len() - room,
+                "Secrets have more lines than are looked for one by one"
+            );
+        }
+        self.lines += new.len().min(room);
+        self.secrets.extend(new.into_iter().take(room));
     }
 
     /// The entry as it may be written.
@@ -85,7 +136,8 @@ impl Redactor {
             Value::String(text) => *text = self.text(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item, secret)),
             Value::Object(fields) => {
-                for (name, field) in fields.iter_mut() {
+                let free = |name: &str| secret || !STRUCTURE.contains(&name);
+                for (name, field) in fields.iter_mut().filter(|(name, _)| free(name)) {
                     self.value(field, secret || is_secret_header(name));
                 }
             }
@@ -116,6 +168,15 @@ impl Redactor {
         }
         headers(&shapes::replace(&text))
     }
+}
+
+/// Whether a form of a Secret's value is looked for.
+fn is_sought(form: &str) -> bool {
+    form.len() >= SECRET_MIN
+        && !form.contains("redacted")
+        && !form.contains("cut)")
+        // The lines around a key are in every key, and tell that it was one.
+        && (!form.starts_with("-----") || form.contains('\n'))
 }
 
 fn cut(text: &str) -> String {

@@ -255,3 +255,56 @@ proptest! {
         prop_assert_eq!(plain().text(&once), once);
     }
 }
+
+/// However much else Secrets hold, each value is kept out, and the lines of so many others.
+#[test]
+fn a_long_secret_does_not_let_a_short_one_through() {
+    let bundle = |name: &str| -> String {
+        let lines = (0..3000).map(|number| format!("{name} line {number:058}\n"));
+        lines.collect()
+    };
+    let secrets = [bundle("a"), CANARY.to_owned(), bundle("b")];
+    let mut redactor = Redactor::new(secrets.clone());
+    redactor.learn(secrets);
+    redactor.learn([format!("{CANARY}-two")]);
+    let told = redactor.text(&format!("{CANARY} {CANARY}-two a line {:058}", 7));
+    assert_eq!(told, format!("{REDACTED} {REDACTED} {REDACTED}"));
+}
+
+/// A Secret may hold any word: what an entry is and where it belongs stays, whatever it is, and it can be read again.
+#[test]
+fn a_secret_that_is_a_word_of_the_journal_changes_no_entry() {
+    let words = [
+        "discarded",
+        "received",
+        "consumer",
+        "triggered",
+        "http-answer",
+        "filter-path",
+        "Succeeded",
+        "missing-path",
+        "source-filter",
+        "duplicate",
+    ];
+    let redactor = Redactor::new(words.map(str::to_owned));
+    let entries = [
+        json!({"fact": {"seq": 1, "time": "2026-01-01T00:00:00Z", "lab": "filter-path", "stage": "received", "attempt": 1,
+            "probe": "duplicate", "layer": "filter", "kind": "discarded", "error": null, "source": "sensor log",
+            "trace": "filter-path-a1-nested-01", "line": "it was discarded", "command": "logs"}}),
+        json!({"intent": {"time": "2026-01-01T00:00:00Z", "lab": "filter-path", "stage": "s", "attempt": 1,
+            "id": "filter-path-a1-apply-01", "action": {"action": "apply", "manifests": ["filter-path/sensor.yaml"]}}}),
+        json!({"judgement": {"time": "2026-01-01T00:00:00Z", "lab": "filter-path", "stage": "s", "attempt": 1,
+            "probe": "duplicate", "expected": {"stops": "filter", "reason": "missing-path"},
+            "observed": {"stops": "bus", "reason": "source-filter"},
+            "verdict": {"outcome": "proven", "claim": "c", "facts": [1]}}}),
+    ];
+    for entry in entries {
+        let before: Entry = serde_json::from_value(entry.clone()).unwrap();
+        let after = serde_json::to_value(redactor.entry(&before).unwrap()).unwrap();
+        let mut wanted = serde_json::to_value(&before).unwrap();
+        if let Some(line) = wanted.pointer_mut("/fact/line") {
+            *line = json!(format!("it was {REDACTED}"));
+        }
+        assert_eq!(after, wanted);
+    }
+}
