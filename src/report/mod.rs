@@ -362,7 +362,7 @@ fn scored(
     predictions
         .iter()
         .filter(|prediction| {
-            (prediction.attempt == attempt || prediction.attempt + 1 == attempt)
+            (prediction.attempt == attempt || prediction.attempt.checked_add(1) == Some(attempt))
                 && judged(&prediction.probe)
         })
         .map(|prediction| {
