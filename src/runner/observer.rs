@@ -196,8 +196,8 @@ struct Task {
     /// All of them, looked up or not.
     left: BTreeSet<String>,
     arrivals: BTreeMap<String, Option<Arrival>>,
-    /// Requests that were answered 200 and that no complete read of the bus has followed.
-    accepted: BTreeMap<String, Place>,
+    /// Requests that were answered 200, and when; no complete read of the bus has followed.
+    accepted: BTreeMap<String, (Place, Instant)>,
     /// How far the bus had been read when a trace was sent: its message lies behind that.
     sent_behind: BTreeMap<String, u64>,
     /// Messages with a trace that was not one of this session when they were read: their sequences.

@@ -3,6 +3,10 @@
 //! Source of each row: `sensors/listener.go`, `eventsources/eventing.go` and `eventbus/jetstream/sensor` at the tags
 //! v1.6.3, v1.7.6, v1.8.1, v1.9.0 and v1.9.11.
 
+use std::time::Duration;
+
+use crate::cluster::Cluster;
+
 /// What one release writes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Release {
@@ -55,6 +59,21 @@ pub const RELEASES: [Release; 4] = [
         consumers: false,
     },
 ];
+
+/// How long after its answer a webhook may still publish the event: before 1.9.6 it answered first
+/// (`common/webhook/webhook.go`), and one tries again for some seconds where the bus is away.
+const LATE_PUBLISH: Duration = Duration::from_secs(5);
+
+/// So long after a 200 nothing is said of a message that is not on the bus.
+#[must_use]
+pub fn published_within(cluster: &Cluster) -> Duration {
+    // Whose release is not known there.
+    if cluster.is_shared() {
+        LATE_PUBLISH
+    } else {
+        Duration::ZERO
+    }
+}
 
 /// Lines that every release writes on the way up; one of them tells that the log is one of Argo Events at all.
 const LANDMARKS: [&str; 6] = [

@@ -1,14 +1,19 @@
 //! The bus: messages that are this session's, consumers and how far they have come, and requests that never arrived.
 
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
 use super::{Focus, Task, place_of};
 use crate::cluster::BusView;
 use crate::embedded::bus::ConsumerInfo;
 use crate::evidence::{Fact, Observation};
 use crate::runner::facts::{self, Arrival, Place};
+use crate::runner::releases;
 
 impl Task {
-    /// A 200 means that the message is stored already: a read of the whole stream after it finds it, or proves that it
-    /// is not there. Where the bus cannot be read now, a later read does.
+    /// A 200 means that the message is stored already, or soon is (see [`releases::published_within`]): a read of the whole
+    /// stream after that finds it, or proves that it is not there. Where the bus cannot be read now, a later read does.
     pub(super) async fn answered(&mut self, fact: Fact) {
         let (trace, place) = (fact.trace.clone().unwrap_or_default(), place_of(&fact));
         let accepted = matches!(
@@ -16,18 +21,21 @@ impl Task {
             Observation::HttpAnswer { status: 200, .. }
         );
         self.write(vec![fact]);
-        let complete = self.look_at_bus().await;
         if accepted {
-            self.accepted.insert(trace, place);
+            self.accepted.insert(trace, (place, Instant::now()));
         }
-        if complete {
-            self.note_absent();
-        }
+        self.look_at_bus().await;
     }
 
-    /// Writes down which of the accepted requests are not on the bus, after it was read to its end.
-    fn note_absent(&mut self) {
-        for (trace, place) in std::mem::take(&mut self.accepted) {
+    /// Writes down which of the accepted requests are not on the bus, after it was read to its end; the read began at `begun`.
+    fn note_absent(&mut self, begun: Instant) {
+        let wait = releases::published_within(&self.cluster);
+        let is_due = |(_, since): &(Place, Instant)| *since + wait <= begun;
+        let (due, later): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.accepted)
+            .into_iter()
+            .partition(|(_, accepted)| is_due(accepted));
+        self.accepted = later;
+        for (trace, (place, _)) in due {
             let before = self.sent_behind.get(&trace).copied().unwrap_or_default();
             if self.position.proves_absence_behind(before) && !self.is_stored(&trace) {
                 self.write(vec![facts::not_stored(&place, &trace, self.position.read)]);
@@ -46,9 +54,10 @@ impl Task {
 
     /// Reads new messages; true when the stream was read to its end.
     pub(super) async fn look_at_bus(&mut self) -> bool {
+        let begun = Instant::now();
         self.bus_read = self.read_bus().await;
         if self.bus_read {
-            self.note_absent();
+            self.note_absent(begun);
         }
         self.bus_read
     }

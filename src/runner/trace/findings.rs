@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::pipeline::Pipeline;
 use super::search::{Candidate, Search, Seen};
 use crate::cluster::SendError;
-use crate::runner::expected::judges;
 use crate::runner::matchers::LogEvent;
 use crate::runner::releases;
 
@@ -245,6 +244,16 @@ impl Search {
         if let Some(split) = pipeline.split_bus() {
             return Finding::unproven("judged", split, "one EventBus for both");
         }
+        if message.subject != pipeline.subject {
+            return Finding::unproven(
+                "judged",
+                format!(
+                    "it lies on {}, and the consumers that were looked at are on {}",
+                    message.subject, pipeline.subject
+                ),
+                "the EventSource and the event that it came from (--eventsource, --event)",
+            );
+        }
         if pipeline.subscriptions.is_empty() {
             return Finding::unproven(
                 "judged",
@@ -269,6 +278,14 @@ impl Search {
                     lines.push(format!(
                         "{} of trigger {} is not there",
                         wanted.durable, wanted.trigger
+                    ));
+                    proof = Proof::Nothing;
+                }
+                // It is handed only what is stored after it was made.
+                Some(one) if one.created_at_sequence >= message.sequence => {
+                    lines.push(format!(
+                        "{} of trigger {} was made after sequence {}, when the event was stored already",
+                        one.durable, wanted.trigger, one.created_at_sequence
                     ));
                     proof = Proof::Nothing;
                 }
@@ -337,9 +354,17 @@ impl Search {
                 || "discarded: it does not match".to_owned(),
                 |error| format!("discarded: {error}"),
             );
-            // Where several dependencies listen, that no other one let it go is what the silence of the rest says.
+            // A rejection does not say whose it is, and an acknowledgement says nothing of a filter: where several dependencies
+            // listen, each of them must have rejected it.
             let (proof, failed) = match pipeline.listeners() {
                 0 | 1 => (Proof::Stopped, None),
+                _ if self.rejections() < self.may_reject(pipeline, &[]) => {
+                    return Finding::unproven(
+                        "filter",
+                        format!("{line}; another dependency may have let it pass, or may still"),
+                        "a rejection of each dependency that listens (a filter that does not match is written at debug level alone), or the line of a trigger",
+                    );
+                }
                 _ => (
                     Proof::Silent,
                     self.unheard.as_deref().or(self.no_workflows.as_deref()),
@@ -414,21 +439,17 @@ impl Search {
         pipeline: &Pipeline,
         acted: &[(&str, &Seen, Option<&str>)],
     ) -> Vec<Finding> {
-        let mut names: Vec<&str> = Vec::new();
+        let acted: Vec<&str> = acted.iter().map(|(trigger, ..)| *trigger).collect();
         // A line of a rejection does not say whose it is: it tells of these triggers only where all that could reject have.
-        let mut may_reject = 0;
-        for one in &pipeline.subscriptions {
-            let judges = judges(&pipeline.sensor, &one.trigger, &one.subject);
-            if acted.iter().any(|(trigger, ..)| *trigger == one.trigger) {
-                may_reject += judges.saturating_sub(1);
-            } else if !names.contains(&one.trigger.as_str()) {
-                may_reject += judges;
-                names.push(&one.trigger);
-            }
-        }
-        let is_discarded = |seen: &&Seen| matches!(seen.event, LogEvent::Discarded { .. });
-        if self.own_lines().filter(is_discarded).count() >= may_reject {
+        if self.rejections() >= self.may_reject(pipeline, &acted) {
             return Vec::new();
+        }
+        let mut names: Vec<&str> = Vec::new();
+        for one in &pipeline.subscriptions {
+            let trigger = one.trigger.as_str();
+            if !acted.contains(&trigger) && !names.contains(&trigger) {
+                names.push(trigger);
+            }
         }
         names
             .into_iter()

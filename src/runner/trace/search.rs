@@ -11,12 +11,14 @@ use tokio::time::Instant;
 
 use super::pipeline::{Pipeline, text};
 use crate::cluster::{
-    BusMessage, BusView, Cluster, Hearing, LogFollower, LogLine, NoBus, Response, SendError,
-    Silence, told,
+    BusMessage, BusView, Cluster, ContainerInstance, Hearing, LogFollower, LogLine, NoBus,
+    Response, SendError, Silence, told,
 };
 use crate::embedded::bus::ConsumerInfo;
 use crate::kinds;
+use crate::runner::expected::{Subscription, judges};
 use crate::runner::matchers::{self, LogEvent};
+use crate::runner::releases;
 
 /// How long a rejection waits for another dependency to accept the same event, where the bus cannot tell.
 const SETTLE: Duration = Duration::from_secs(3);
@@ -62,6 +64,7 @@ impl Candidate {
 pub struct Search {
     pub(super) sought: Sought,
     pub(super) answer: Option<Result<Response, SendError>>,
+    answered_at: Option<Instant>,
     pub(super) message: Option<BusMessage>,
     /// The stream was read to its end after the answer, up to this sequence.
     pub(super) read_to: Option<u64>,
@@ -112,6 +115,7 @@ impl Search {
             ],
             sought,
             answer: None,
+            answered_at: None,
             message: None,
             read_to: None,
             no_bus: None,
@@ -163,6 +167,7 @@ impl Search {
     /// What the client saw of its own request.
     pub fn answered(&mut self, answer: Result<Response, SendError>) {
         self.answer = Some(answer);
+        self.answered_at = Some(Instant::now());
     }
 
     /// Looks until it is known how far the event came, or patience is over. True when it is known.
@@ -199,7 +204,9 @@ impl Search {
             }
         };
         self.no_bus = None;
-        let complete = self.answer.is_some() || self.sought.arrival.is_some();
+        let wait = releases::published_within(&self.cluster);
+        let is_published = self.answered_at.is_some_and(|at| at.elapsed() >= wait);
+        let complete = is_published || self.sought.arrival.is_some();
         loop {
             let messages = match bus.messages(self.after).await {
                 Ok(messages) => messages,
@@ -389,11 +396,37 @@ impl Search {
         if self.consumers.len() < pipeline.subscriptions.len() {
             return Some(false);
         }
-        Some(
-            self.consumers
-                .iter()
-                .all(|one| one.ack_floor_stream >= sequence),
-        )
+        let has_judged = |one: &ConsumerInfo| {
+            one.created_at_sequence < sequence && one.ack_floor_stream >= sequence
+        };
+        Some(self.consumers.iter().all(has_judged))
+    }
+
+    /// Rejections of the event. A pod that ended before it acknowledged is followed by one that rejects anew: those of one
+    /// container instance count.
+    pub(super) fn rejections(&self) -> usize {
+        let mut of_instance: Vec<(&ContainerInstance, usize)> = Vec::new();
+        let discarded = |seen: &&Seen| matches!(seen.event, LogEvent::Discarded { .. });
+        for seen in self.own_lines().filter(discarded) {
+            let pod = &seen.line.pod;
+            match of_instance.iter_mut().find(|(known, _)| *known == pod) {
+                Some((_, count)) => *count += 1,
+                None => of_instance.push((pod, 1)),
+            }
+        }
+        let counts = of_instance.into_iter().map(|(_, count)| count);
+        counts.max().unwrap_or_default()
+    }
+
+    /// So many rejections there can be beside triggers that have `acted`: one of each dependency of each trigger, but for
+    /// the one that let the event pass.
+    pub(super) fn may_reject(&self, pipeline: &Pipeline, acted: &[&str]) -> usize {
+        let of_one = |one: &Subscription| {
+            let judges = judges(&pipeline.sensor, &one.trigger, &one.subject);
+            let passed = acted.contains(&one.trigger.as_str());
+            judges.saturating_sub(usize::from(passed))
+        };
+        pipeline.subscriptions.iter().map(of_one).sum()
     }
 
     fn settled(&mut self, pipeline: &Pipeline) -> bool {
@@ -420,7 +453,9 @@ impl Search {
                 .subscriptions
                 .iter()
                 .all(|one| triggers.contains(&one.trigger));
-            return (all || rejected) && self.runs_ended();
+            let acted: Vec<&str> = triggers.iter().map(String::as_str).collect();
+            let silence_is_told = || self.rejections() >= self.may_reject(pipeline, &acted);
+            return (all || silence_is_told()) && self.runs_ended();
         }
         if pipeline.split_bus().is_some() && self.message.is_some() {
             let since = self.first_rejected.get_or_insert_with(Instant::now);
@@ -432,7 +467,11 @@ impl Search {
                 .get_or_insert_with(Instant::now)
                 .elapsed();
             return match self.judged(pipeline) {
-                Some(judged) => judged && since > Duration::from_millis(500),
+                Some(judged) if self.rejections() >= self.may_reject(pipeline, &[]) => {
+                    judged && since > Duration::from_millis(500)
+                }
+                // The rest will not be written.
+                Some(judged) => judged && !pipeline.writes_mismatches() && since > SETTLE,
                 None => since > SETTLE,
             };
         }

@@ -262,19 +262,70 @@ async fn one_rejection_of_several_listeners_needs_the_silence_of_the_rest() {
         line("Event [ID 'a1', Source 'o', Time 'x', Data '{}'] discarded due to filtering");
     let mut two = pipeline();
     let listener = two.sensor["spec"]["dependencies"][0].clone();
-    two.sensor["spec"]["dependencies"] = serde_json::json!([listener.clone(), listener]);
-    for (pipeline, heard, standing) in [
-        (pipeline(), true, Standing::Stopped),
-        (pipeline(), false, Standing::Stopped),
-        (two.clone(), true, Standing::Stopped),
-        (two, false, Standing::Unproven),
+    let mut other = listener.clone();
+    other["name"] = "other".into();
+    two.sensor["spec"]["dependencies"] = serde_json::json!([listener, other]);
+    two.subscriptions = crate::runner::expected::subscriptions(&two.sensor);
+    let second = |pod: &str| LogLine {
+        pod: ContainerInstance {
+            uid: pod.to_owned(),
+            ..discarded.pod.clone()
+        },
+        ..discarded.clone()
+    };
+    let (same, next) = (second("u"), second("v"));
+    for (pipeline, heard, more, standing) in [
+        (pipeline(), true, None, Standing::Stopped),
+        (pipeline(), false, None, Standing::Stopped),
+        (two.clone(), true, None, Standing::Unproven),
+        (two.clone(), true, Some(&same), Standing::Stopped),
+        // The same rejection, told again by the pod that came after.
+        (two.clone(), true, Some(&next), Standing::Unproven),
+        (two, false, Some(&same), Standing::Unproven),
     ] {
         let mut search = search().await;
         search.take(discarded.clone());
+        more.into_iter().for_each(|line| search.take(line.clone()));
         search.unheard = (!heard).then(|| "no answer".to_owned());
         let findings = search.findings(&pipeline);
         let filter = findings.iter().find(|one| one.layer == "filter").unwrap();
         assert_eq!(filter.standing, standing, "{filter:?}");
+    }
+}
+
+/// A consumer is handed what is stored after it was made, on its own subject.
+#[tokio::test]
+async fn a_consumer_has_not_judged_what_it_was_never_handed() {
+    let pipeline = pipeline();
+    let durable = pipeline.subscriptions[0].durable.clone();
+    for (made, floor, subject, judged) in [
+        (0, 1, "default.web.order", true),
+        (0, 0, "default.web.order", false),
+        (1, 1, "default.web.order", false),
+        (1, 5, "default.web.order", false),
+        (0, 5, "default.web.other", false),
+    ] {
+        let mut search = search().await;
+        search.no_consumers = None;
+        search.consumers = vec![ConsumerInfo {
+            durable: durable.clone(),
+            filter_subject: "default.web.order".to_owned(),
+            created: Timestamp::UNIX_EPOCH,
+            created_at_sequence: made,
+            delivered_stream: floor,
+            ack_floor_stream: floor,
+            num_ack_pending: 0,
+            num_redelivered: 0,
+            num_waiting: 1,
+            num_pending: 0,
+        }];
+        if let Some(message) = &mut search.message {
+            message.subject = subject.to_owned();
+        }
+        let findings = search.findings(&pipeline);
+        let finding = findings.iter().find(|one| one.layer == "judged").unwrap();
+        let through = finding.standing == Standing::Through;
+        assert_eq!(through, judged, "{made} {floor} {subject}: {finding:?}");
     }
 }
 
