@@ -213,10 +213,10 @@ fn the_time_of_the_event_is_not_that_of_the_validation() {
         let time = json!({"time": {"start": "02:00:00", "stop": "03:00:00", "timezone": zone}});
         let sensor = sensor(&time).to_string();
         let (code, out, err) = explain_with(&["-f", "-", "--at", at, "--body", FLAT], &sensor);
-        assert!(code == 1 || err.contains("refuses"), "{code}: {out}{err}");
+        assert!(code != 2 || err.contains("refuses"), "{code}: {out}{err}");
         code
     });
-    assert!(codes.contains(&1), "{codes:?}");
+    assert!(codes.iter().any(|code| *code != 2), "{codes:?}");
 }
 
 /// A number that this program cannot hold makes no other event of a CloudEvent.
