@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::sensor::yaml;
+
 /// A manifest may be this long.
 const LIMIT: usize = 1 << 20;
 
@@ -42,9 +44,7 @@ impl Manifest {
                 file: file.to_owned(),
             });
         }
-        let options = serde_saphyr::options! { legacy_octal_numbers: true };
-        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
-            .map_err(|error| yaml_error(file, &error))?;
+        let documents = yaml::documents(text).map_err(|error| yaml_error(file, &error))?;
         let mut manifests = Vec::new();
         for (index, document) in documents.into_iter().enumerate() {
             let (objects, of_list) = match unpacked(document) {
@@ -84,9 +84,6 @@ impl Manifest {
     }
 }
 
-const TOO_LARGE: &str =
-    "from here on it is larger or deeper than any manifest, once its aliases (`*NAME`) are put in";
-
 /// The items of a list as `kubectl get -o yaml` writes it; anything else as it is.
 fn unpacked(mut document: Value) -> Result<Vec<Value>, Value> {
     let is_list =
@@ -102,43 +99,11 @@ fn unpacked(mut document: Value) -> Result<Vec<Value>, Value> {
 }
 
 fn yaml_error(file: &str, error: &serde_saphyr::Error) -> ManifestError {
-    let place = error.location().map_or_else(String::new, |location| {
-        format!("line {}, column {}: ", location.line(), location.column())
-    });
-    let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default();
-    // The parser says the place once more.
-    let told = first
-        .strip_prefix("error: line ")
-        .and_then(|rest| rest.split_once(": "))
-        .map_or(first, |(_, message)| message);
-    let message = match in_our_words(error) {
-        Some(words) => words,
-        None if told.contains("recursion limit") => TOO_LARGE.to_owned(),
-        None => told.to_owned(),
-    };
+    let yaml::Unreadable { place, message, .. } = error.into();
     ManifestError::Yaml {
         file: file.to_owned(),
         place,
         message,
-    }
-}
-
-/// Where the parser speaks of its own settings.
-fn in_our_words(error: &serde_saphyr::Error) -> Option<String> {
-    use serde_saphyr::Error;
-    match error.without_snippet() {
-        Error::DuplicateMappingKey { key: Some(key), .. } => {
-            Some(format!("the key {key} is there twice"))
-        }
-        Error::DuplicateMappingKey { .. } => Some("a key is there twice".to_owned()),
-        Error::Budget { .. }
-        | Error::AliasReplayCounterOverflow { .. }
-        | Error::AliasReplayLimitExceeded { .. }
-        | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => Some(TOO_LARGE.to_owned()),
-        Error::AliasError { error, .. } => in_our_words(error),
-        _ => None,
     }
 }
 
@@ -173,11 +138,13 @@ mod tests {
 
     #[test]
     fn documents_are_read_as_kubernetes_reads_them() {
-        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: on, mode: 0755}\n---\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n";
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: on, mode: 0755, no: 1, 'no': 2}\n---\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n";
         let manifests = Manifest::read("f.yaml", text).unwrap();
         assert_eq!(manifests.len(), 2);
         assert_eq!(manifests[0].object["data"]["x"], true);
         assert_eq!(manifests[0].object["data"]["mode"], 493);
+        assert_eq!(manifests[0].object["data"]["false"], 1);
+        assert_eq!(manifests[0].object["data"]["no"], 2);
         assert_eq!(manifests[1].title(), "Secret/b");
     }
 

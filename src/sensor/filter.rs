@@ -87,13 +87,29 @@ pub struct Decision {
 }
 
 impl Filter {
-    /// Compiles the `filters` of a dependency with its `filtersLogicalOperator`.
+    /// Compiles the `filters` of a dependency with its `filtersLogicalOperator`, as they stand.
     ///
     /// Patterns and values that are wrong do not fail here: upstream finds them when an event reaches them.
     ///
     /// # Errors
     /// [`CompileError`] for a field of the wrong type and for what is not supported yet.
     pub fn compile(filters: Option<&Value>, operator: &str) -> Result<Self, CompileError> {
+        Self::of(filters, operator, |spec| spec)
+    }
+
+    /// Compiles the `filters` of a manifest, as the Sensor's pod gets them from the controller.
+    ///
+    /// # Errors
+    /// As [`Filter::compile`].
+    pub fn of_manifest(filters: Option<&Value>, operator: &str) -> Result<Self, CompileError> {
+        Self::of(filters, operator, FilterSpec::handed_over)
+    }
+
+    fn of(
+        filters: Option<&Value>,
+        operator: &str,
+        handed: impl FnOnce(FilterSpec) -> FilterSpec,
+    ) -> Result<Self, CompileError> {
         let mut filter = Self {
             groups: Vec::new(),
             operator: Operator::read(operator),
@@ -104,7 +120,7 @@ impl Filter {
         let Some(filters) = filters.filter(|filters| !filters.is_null()) else {
             return Ok(filter);
         };
-        let spec = FilterSpec::decode(&Node::new(filters, "filters"))?;
+        let spec = handed(FilterSpec::decode(&Node::new(filters, "filters"))?);
         filter.absent = false;
         if let Some(exprs) = &spec.exprs {
             filter.groups.push(CompiledGroup::Exprs(ExprGroup::compile(

@@ -76,3 +76,54 @@ pub(super) fn as_kubernetes_decodes(value: &mut Value) {
         _ => {}
     }
 }
+
+/// Gives numbers the values that Go's decoder gives them where no type says more: all are floats, and a whole one that 64 bits
+/// hold is written without an exponent.
+pub(super) fn as_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let Some(float) = number.as_f64() else {
+                return;
+            };
+            let whole = format_json(float).parse::<i64>().ok().map(Number::from);
+            if let Some(read) = whole.or_else(|| Number::from_f64(float)) {
+                *number = read;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(as_floats),
+        Value::Object(members) => members.values_mut().for_each(as_floats),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_without_a_type_lose_what_64_bits_of_a_float_do_not_hold() {
+        for (given, wanted) in [
+            ("1", "1"),
+            ("-7", "-7"),
+            ("1.5", "1.5"),
+            ("2.0", "2"),
+            ("1e3", "1000"),
+            ("9007199254740993", "9007199254740992"),
+            ("1234567890123456789", "1234567890123456800"),
+            ("-1234567890123456789", "-1234567890123456800"),
+            ("18446744073709551615", "18446744073709552000"),
+            ("123456789012345678901234", "1.2345678901234568e+23"),
+            ("1e-7", "1e-7"),
+        ] {
+            let mut value: Value = serde_json::from_str(&format!("{{\"a\":[{given}]}}")).unwrap();
+            as_floats(&mut value);
+            let text = String::from_utf8(to_vec(&value)).unwrap();
+            assert_eq!(text, format!("{{\"a\":[{wanted}]}}"), "{given}");
+        }
+        let mut kept = json!({"a": ["x", true, null, {}]});
+        as_floats(&mut kept);
+        assert_eq!(kept, json!({"a": ["x", true, null, {}]}));
+    }
+}

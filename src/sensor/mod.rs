@@ -34,6 +34,7 @@ pub mod time;
 pub mod transform;
 pub mod trigger;
 pub mod validate;
+pub mod yaml;
 
 pub use decode::DecodeError;
 pub use event::Event;

@@ -31,6 +31,9 @@ pub enum ParameterError {
     /// Neither the key nor a default gives a value.
     #[error("unable to resolve '{0}' parameter value. err: <nil>")]
     Unresolved(String),
+    /// The dependency of this name has no event and no default stands in; upstream uses the value all the same.
+    #[error("panic: runtime error: invalid memory address or nil pointer dereference")]
+    NoValue(String),
     /// The event's data cannot be looked into, and there is no default.
     #[error("{0}")]
     Payload(String),
@@ -162,7 +165,19 @@ impl Parameters {
         Ok(())
     }
 
-    /// Makes the payload of a message; a parameter without a destination is all of it.
+    /// Resolves the parameters where each of them must have a value.
+    ///
+    /// # Errors
+    /// [`ParameterError`] of the first parameter without a value, [`ParameterError::NoValue`] where its dependency has no event.
+    pub(super) fn values(&self, events: &Events) -> Result<(), ParameterError> {
+        for parameter in &self.list {
+            let source = parameter.source()?;
+            source.resolve(events)?.ok_or_else(|| source.no_value())?;
+        }
+        Ok(())
+    }
+
+    /// Makes the payload of a message; a parameter without a destination is all of it, if it has a value.
     ///
     /// # Errors
     /// [`ParameterError`] of the first parameter that cannot be applied.
@@ -170,12 +185,14 @@ impl Parameters {
         let mut json = Vec::new();
         for parameter in &self.list {
             let source = parameter.source()?;
-            let Some(value) = source.resolve(events)? else {
-                continue;
-            };
+            let value = source.resolve(events)?;
             if parameter.dest.is_empty() {
-                return Ok(value.text);
+                match value {
+                    Some(value) => return Ok(value.text),
+                    None => continue,
+                }
             }
+            let value = value.ok_or_else(|| source.no_value())?;
             json = set(&json, parameter.dest.as_bytes(), value.insert(source))?;
         }
         Ok(json)
@@ -282,7 +299,11 @@ impl Source {
         })
     }
 
-    /// The value, or `None` where the dependency has no event and no default: nothing is written then.
+    fn no_value(&self) -> ParameterError {
+        ParameterError::NoValue(self.dependency.clone())
+    }
+
+    /// The value, or `None` where the dependency has no event and no default: nothing is written into an object then.
     fn resolve(&self, events: &Events) -> Result<Option<Resolved>, ParameterError> {
         let default = self
             .value

@@ -441,3 +441,103 @@ fn an_empty_stdin_is_no_clean_sensor() {
         assert!(err.contains("stdin: it is empty"), "{err}");
     }
 }
+
+/// What is read as something else than a text becomes the text that its author wrote, not what it was read as.
+#[test]
+fn a_fix_puts_quotes_around_what_is_written() {
+    for word in [
+        "NO", "No", "no", "n", "N", "yes", "y", "Y", "on", "OFF", "True", "true", "FALSE", "0x1F",
+        "010", "1e3", "1_000", "-5",
+    ] {
+        let text = OPEN.replace("order.created # the kind", word).replace(
+            "dataLogicalOperator: OR   # either of them",
+            "dataLogicalOperator: or",
+        );
+        let (_, mended, err) = lint_with(&["-f", "-", "--fix"], &text);
+        let wanted = text.replace(
+            &format!("              - {word}\n"),
+            &format!("              - \"{word}\"\n"),
+        );
+        assert_eq!(mended, wanted, "{word}: {err}");
+        let parameter = format!(
+            "          parameters:\n            - {{src: {{dependencyName: order, dataKey: body.id}}, dest: {word}}}\n"
+        );
+        let text = format!("{OPEN}{parameter}").replace(": OR ", ": or ");
+        let (_, mended, err) = lint_with(&["-f", "-", "--fix"], &text);
+        assert!(
+            mended.contains(&format!("dest: \"{word}\"")),
+            "{word}: {err}\n{mended}"
+        );
+    }
+    // Where a boolean is compared it is meant, and `yes` is none there.
+    for (word, truth) in [("yes", "true"), ("True", "true"), ("NO", "false")] {
+        let text = OPEN
+            .replace("order.created # the kind", word)
+            .replace("type: string", "type: bool");
+        let (_, mended, _) = lint_with(&["-f", "-", "--fix"], &text);
+        assert!(
+            mended.contains(&format!("- \"{truth}\"\n")),
+            "{word}: {mended}"
+        );
+    }
+    // A tag would make the same of it again.
+    let tagged = OPEN.replace("order.created # the kind", "!!bool yes");
+    let (_, mended, _) = lint_with(&["-f", "-", "--fix"], &tagged);
+    assert!(mended.contains("- !!bool yes\n"), "{mended}");
+}
+
+/// An empty list does not reach the Sensor's pod: what is told of it says so, with either operator.
+#[test]
+fn an_empty_list_is_told_as_what_it_is() {
+    let list = OPEN
+        .split("          - path: body.kind\n")
+        .nth(1)
+        .and_then(|rest| rest.split("  triggers:\n").next())
+        .unwrap();
+    let empty = |operator: &str, more: &str| {
+        let text = OPEN
+            .replace(
+                &format!("        data:\n          - path: body.kind\n{list}"),
+                &format!("        data: []\n{more}"),
+            )
+            .replace("        dataLogicalOperator: OR   # either of them\n", "")
+            .replace(
+                "      filters:\n",
+                &format!("      filtersLogicalOperator: {operator}\n      filters:\n"),
+            );
+        let (_, out, err) = lint_with(&["-f", "-"], &text);
+        assert!(out.contains("empty-filters"), "{text}\n{out}{err}");
+        assert!(out.contains("hands no empty list"), "{out}");
+        out
+    };
+    assert!(empty("and", "").contains("every event passes"));
+    assert!(empty("or", "").contains("every event is dropped"));
+    let other = "        context: {type: webhook}\n";
+    for operator in ["and", "or"] {
+        assert!(empty(operator, other).contains("the other groups decide"));
+    }
+}
+
+/// A payload has no place for what is skipped elsewhere.
+#[test]
+fn an_unknown_dependency_of_a_payload_ends_the_pod() {
+    let trigger = |list: &str, source: &str, dest: &str| {
+        let head = OPEN.split("        k8s:\n").next().unwrap();
+        format!(
+            "{head}        kafka:\n          url: a\n          topic: b\n          {list}: [{{src: {{dependencyName: zz, dataKey: body.x{source}}}, dest: \"{dest}\"}}]\n"
+        )
+    };
+    for (list, source, dest, said) in [
+        ("payload", "", "x", "nil pointer dereference"),
+        ("payload", "", "", "skipped without a word"),
+        ("payload", ", value: a", "x", "its default is always used"),
+        ("parameters", "", "topic", "skipped without a word"),
+    ] {
+        let (_, out, err) = lint_with(&["-f", "-"], &trigger(list, source, dest));
+        let told = out.lines().find(|line| line.contains("unknown-dependency"));
+        assert!(
+            told.is_some_and(|line| line.contains(said)),
+            "{said}: {out}{err}"
+        );
+    }
+}

@@ -42,6 +42,7 @@ mod executor;
 mod explain;
 mod explain_acts;
 mod explain_live;
+mod explain_manifest;
 mod explain_sources;
 mod explain_told;
 mod fault_points;

@@ -1,10 +1,9 @@
 //! The events of a file: one document or several, one after another or in a list.
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::exit::Failure;
-use crate::report::explain::walk::{Input, is_cloud_event};
+use crate::report::explain::walk::{Input, is_cloud_event, members};
 
 /// Most events of one file.
 const MAX_EVENTS: usize = 10_000;
@@ -94,8 +93,8 @@ fn items(document: &[u8]) -> Result<Option<Vec<&[u8]>>, String> {
         return Ok(None);
     };
     let is_event = |item: &&RawValue| {
-        serde_json::from_str::<Value>(item.get())
-            .is_ok_and(|value| is_cloud_event(&value) || value.get("body").is_some())
+        let item = item.get().as_bytes();
+        is_cloud_event(item) || members(item).is_some_and(|members| members.contains_key("body"))
     };
     let Some(other) = items.iter().position(|item| !is_event(item)) else {
         let items: Vec<&[u8]> = items.iter().map(|item| item.get().as_bytes()).collect();

@@ -25,11 +25,7 @@ pub(super) struct Running {
 ///
 /// # Errors
 /// A cluster that cannot be asked, a Sensor or pod that is not there.
-pub(super) async fn read(
-    real: &Real,
-    explain: &ExplainArgs,
-    now: Timestamp,
-) -> Result<Running, Failure> {
+pub(super) async fn read(real: &Real, explain: &ExplainArgs) -> Result<Running, Failure> {
     let args = &explain.live;
     let (Some(name), Some(context)) = (&args.sensor, &real.context) else {
         return Err(Failure::usage(
@@ -77,7 +73,7 @@ pub(super) async fn read(
         )));
     };
     let file = format!("pod/{pod}");
-    let running = Sensor::read(&file, &carried, now).map_err(failure)?;
+    let running = Sensor::read(&file, &carried, Timestamp::now()).map_err(failure)?;
     let mut objects = Vec::new();
     for dependency in asked(&running.dependencies, explain) {
         let name = &dependency.source;

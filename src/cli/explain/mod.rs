@@ -118,7 +118,7 @@ async fn explained(real: &Real, args: &ExplainArgs) -> Result<Exit, Failure> {
         return answers::answer(file);
     }
     if args.live.live {
-        let running = live::read(real, args, args.at.unwrap_or_else(Timestamp::now)).await?;
+        let running = live::read(real, args).await?;
         return explain(args, &running.objects, running.sensors, Some(&running.live));
     }
     if args.watch {
@@ -130,7 +130,7 @@ async fn explained(real: &Real, args: &ExplainArgs) -> Result<Exit, Failure> {
 /// Explains what the files hold now.
 fn once(args: &ExplainArgs) -> Result<Exit, Failure> {
     let objects = objects(args)?;
-    let sensors = sensors(&objects, args.at.unwrap_or_else(Timestamp::now))?;
+    let sensors = sensors(&objects)?;
     explain(args, &objects, sensors, None)
 }
 
@@ -237,7 +237,9 @@ fn is_kind(object: &Value, kind: &str) -> bool {
     object["apiVersion"] == "argoproj.io/v1alpha1" && object["kind"] == kind
 }
 
-fn sensors(objects: &[(String, Value)], now: Timestamp) -> Result<Vec<Sensor>, Failure> {
+/// The Sensors, validated now: `--at` is the time of the event, which the controller does not know of.
+fn sensors(objects: &[(String, Value)]) -> Result<Vec<Sensor>, Failure> {
+    let now = Timestamp::now();
     let sensors = objects
         .iter()
         .filter(|(_, object)| is_kind(object, "Sensor"))

@@ -183,11 +183,7 @@ fn yaml(bytes: &[u8]) -> Result<Value, Failure> {
         Failure::bad_request(format!("the body of the request is not UTF-8: {error}"))
     })?;
     // Who sends a key twice is told so where the fields are checked.
-    let options = serde_saphyr::options! {
-        legacy_octal_numbers: true,
-        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
-    };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+    crate::sensor::yaml::only(text).map_err(|error| {
         Failure::bad_request(format!("the body of the request is not YAML: {error}"))
     })
 }

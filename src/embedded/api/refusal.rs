@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::registry::{self, Kind};
 use super::status::Failure;
-use super::{object, validation};
+use super::{body, object, validation};
 
 /// Group of Argo's own kinds.
 const ARGO: &str = "argoproj.io";
@@ -20,7 +20,10 @@ const MAX_BASE: usize = 58;
 pub fn create_refusal(object: &Value) -> Option<String> {
     let mut named = object.clone();
     let base = object::meta(object, "generateName");
-    if object::name(object).is_empty() && !base.is_empty() {
+    let nameless = object
+        .pointer("/metadata/name")
+        .is_none_or(|name| name.is_null() || name == "");
+    if nameless && !base.is_empty() {
         let name = format!("{}{MADE}", object::beginning(base, MAX_BASE));
         object::set_meta(&mut named, "name", name);
     }
@@ -44,6 +47,11 @@ fn refusal(value: &Value, whole: bool) -> Option<String> {
     if api_version.is_empty() || (known.is_none() && one_version) {
         return Some(NO_RESOURCE.to_owned());
     }
+    if let Some(row) = known.filter(|_| whole)
+        && let Some(misfit) = misfit(row, value)
+    {
+        return Some(misfit);
+    }
     // What a cluster defines itself is named by the same rules as Argo's kinds.
     let rules: &Kind = match known {
         Some(row) => row,
@@ -56,9 +64,31 @@ fn refusal(value: &Value, whole: bool) -> Option<String> {
     if causes.is_empty() {
         return None;
     }
-    match Failure::invalid_as(group, kind, object::name(value), causes) {
-        Failure::Status(status) => Some(status.message),
-        Failure::PageNotFound => Some(NO_RESOURCE.to_owned()),
+    Some(message(Failure::invalid_as(
+        group,
+        kind,
+        object::name(value),
+        causes,
+    )))
+}
+
+/// Why an object cannot be read as one of its kind: a field has another type.
+fn misfit(row: &'static Kind, value: &Value) -> Option<String> {
+    if object::deeper_than(value, body::MAX_DEPTH) {
+        return None;
+    }
+    let value = match body::object(row, value.clone()) {
+        Ok(value) => value,
+        Err(failure) => return Some(message(failure)),
+    };
+    let why = body::typed(row, &value).err()?;
+    Some(message(body::unhandled(row, &why.text)))
+}
+
+fn message(failure: Failure) -> String {
+    match failure {
+        Failure::Status(status) => status.message,
+        Failure::PageNotFound => NO_RESOURCE.to_owned(),
     }
 }
 
@@ -97,6 +127,49 @@ mod tests {
         ] {
             let refusal = create_refusal(&workflow(&bad)).unwrap();
             assert!(refusal.contains(said), "{refusal}");
+        }
+    }
+
+    /// A value of another type is told in the words of the API, before anything else of the object.
+    #[test]
+    fn values_of_another_type_are_refused() {
+        let config = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+        let job = |value: Value| {
+            let container =
+                json!({"name": "c", "image": "i", "env": [{"name": "A", "value": value}]});
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}})
+        };
+        for good in [
+            config(json!({"n": "1"})),
+            config(json!({})),
+            config(Value::Null),
+            job(json!("1")),
+            workflow(&json!({"name": "a", "annotations": {"n": "1"}, "creationTimestamp": null})),
+        ] {
+            assert_eq!(create_refusal(&good), None, "{good}");
+        }
+        for (bad, kind) in [
+            (config(json!({"n": 1})), "ConfigMap"),
+            (config(json!([1])), "ConfigMap"),
+            (job(json!(1)), "Job"),
+            (job(json!(true)), "Job"),
+            (
+                workflow(&json!({"name": "a", "annotations": {"n": 1}})),
+                "Workflow",
+            ),
+            (workflow(&json!({"name": 5})), "Workflow"),
+            (
+                workflow(&json!({"name": 5, "generateName": "a-"})),
+                "Workflow",
+            ),
+        ] {
+            let refusal = create_refusal(&bad).unwrap();
+            for said in [
+                format!("cannot be handled as a {kind}: "),
+                "cannot unmarshal".to_owned(),
+            ] {
+                assert!(refusal.contains(&said), "{said}: {refusal}");
+            }
         }
     }
 

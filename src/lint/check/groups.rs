@@ -19,7 +19,7 @@ pub(super) fn check(check: &mut Check<'_>, dependency: &Site<'_>) {
     };
     operator(check, &filters, "dataLogicalOperator");
     operator(check, &filters, "exprLogicalOperator");
-    empty_lists(check, &filters);
+    empty_lists(check, dependency, &filters);
     if filters.text("dataLogicalOperator") == "or" {
         widens(check, &filters);
     }
@@ -69,12 +69,17 @@ fn empty(check: &mut Check<'_>, dependency: &Site<'_>) {
     let Some(entry) = entries.iter().rev().find(|entry| entry.key == "filters") else {
         return;
     };
+    let is_or = dependency.text("filtersLogicalOperator") == "or";
     let nothing = match &entry.value.kind {
-        Kind::Scalar(Value::Null) => true,
-        Kind::Map(members) => members.iter().all(|member| member.value.is_null()),
-        _ => false,
+        Kind::Scalar(Value::Null) => Some(true),
+        // With OR a group has to hold, and there is none.
+        Kind::Map(members) => members
+            .iter()
+            .all(|member| member.value.is_null())
+            .then_some(!is_or),
+        _ => None,
     };
-    if nothing {
+    if let Some(passes) = nothing {
         let site = Site {
             node: &entry.value,
             path: format!("{}.filters", dependency.path),
@@ -83,23 +88,45 @@ fn empty(check: &mut Check<'_>, dependency: &Site<'_>) {
         let finding = check.report_key(
             "empty-filters",
             &site,
-            "`filters` is empty, so every event passes",
+            if passes {
+                "`filters` is empty, so every event passes"
+            } else {
+                "`filters` is empty and `filtersLogicalOperator` is `or`: no group holds, so every event is dropped"
+            },
         );
         finding.meant = Some("a filter in it; without one, leave `filters` out".to_owned());
     }
 }
 
-fn empty_lists(check: &mut Check<'_>, filters: &Site<'_>) {
+/// Lists with nothing in them, which the controller leaves out when it makes the Sensor's pod.
+fn empty_lists(check: &mut Check<'_>, dependency: &Site<'_>, filters: &Site<'_>) {
+    let is_empty =
+        |site: &Site<'_>| matches!(&site.node.kind, Kind::List(items) if items.is_empty());
+    let groups = ["data", "exprs", "context", "time"].into_iter();
+    let others = groups
+        .filter_map(|key| filters.get(key))
+        .any(|site| !is_empty(&site))
+        || !filters.text("script").is_empty();
+    let is_or = dependency.text("filtersLogicalOperator") == "or";
+    let so = match (others, is_or) {
+        (true, _) => "the other groups decide as if it were not there",
+        (false, false) => "nothing else is asked, so every event passes",
+        (false, true) => {
+            "with `filtersLogicalOperator: or` no group holds, so every event is dropped"
+        }
+    };
     for key in ["data", "exprs"] {
         if let Some(site) = filters.get(key)
-            && matches!(&site.node.kind, Kind::List(items) if items.is_empty())
+            && is_empty(&site)
         {
             let finding = check.report_key(
                 "empty-filters",
                 &site,
-                format!("`{key}` is empty and holds for every event; with `filtersLogicalOperator: or` it lets every event through"),
+                format!(
+                    "`{key}` is empty, and the controller hands no empty list to the Sensor's pod: {so}"
+                ),
             );
-            finding.meant = Some("leave it out".to_owned());
+            finding.meant = Some("a condition in it; without one, leave it out".to_owned());
         }
     }
 }

@@ -156,7 +156,7 @@ fn accepts_everything(dependency: &Site<'_>) -> bool {
     let filters = json
         .get("filters")
         .filter(|filters| **filters != Value::Null);
-    Filter::compile(filters, "").is_ok_and(|filter| {
+    Filter::of_manifest(filters, "").is_ok_and(|filter| {
         let why = filter.explain(&Event::default());
         why.passed && why.groups.is_empty()
     })

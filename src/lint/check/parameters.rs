@@ -24,7 +24,7 @@ pub(super) fn check(check: &mut Check<'_>, list: &[Site<'_>], owner: &Owner<'_, 
         let Some(source) = parameter.get("src") else {
             continue;
         };
-        dependency(check, &source, owner);
+        dependency(check, parameter, &source, owner);
         if let Some(key) = source.get("dataKey") {
             let kind = source_kind(check, &source, owner);
             paths::check(check, &key, kind.as_deref());
@@ -62,7 +62,12 @@ fn source_kind(check: &Check<'_>, source: &Site<'_>, owner: &Owner<'_, '_>) -> O
     kind.map(str::to_owned)
 }
 
-fn dependency(check: &mut Check<'_>, source: &Site<'_>, owner: &Owner<'_, '_>) {
+fn dependency(
+    check: &mut Check<'_>,
+    parameter: &Site<'_>,
+    source: &Site<'_>,
+    owner: &Owner<'_, '_>,
+) {
     let Some(site) = source.get("dependencyName") else {
         return;
     };
@@ -72,6 +77,8 @@ fn dependency(check: &mut Check<'_>, source: &Site<'_>, owner: &Owner<'_, '_>) {
     }
     let then = if source.get("value").is_some() {
         "its default is always used"
+    } else if parameter.path.contains(".payload[") && !parameter.text("dest").is_empty() {
+        "the payload has no value for it and the Sensor's pod ends with a nil pointer dereference as soon as the trigger acts"
     } else {
         "the parameter is skipped without a word"
     };

@@ -18,7 +18,7 @@ pub(super) fn check(check: &mut Check<'_>, root: &Site<'_>) {
         Ok(()) => {}
         Err(Invalid::Decode(error)) => {
             let site = root.follow(&error.path);
-            let fix = quoted(check, &site);
+            let fix = quoted(check, root, &site);
             let finding = check.report(
                 "wrong-type",
                 &site,
@@ -53,29 +53,37 @@ pub(super) fn check(check: &mut Check<'_>, root: &Site<'_>) {
     }
 }
 
-/// A fix that makes a text of a boolean or number.
-fn quoted(check: &Check<'_>, site: &Site<'_>) -> Option<Fix> {
-    let Kind::Scalar(value) = &site.node.kind else {
+/// A fix that makes a text of a boolean or number: what its author wrote, which for `NO` and `y` is not what it was read as.
+fn quoted(check: &Check<'_>, root: &Site<'_>, site: &Site<'_>) -> Option<Fix> {
+    let Kind::Scalar(value @ (Value::Bool(_) | Value::Number(_))) = &site.node.kind else {
         return None;
     };
-    let shown = check.source.get(site.node.mark.bytes.clone())?;
-    let text = match value {
-        Value::Bool(value) => value.to_string(),
-        Value::Number(_) if !shown.is_empty() && !shown.contains(['"', '\'', '\n']) => {
-            shown.to_owned()
-        }
-        _ => return None,
-    };
+    let bytes = site.node.mark.bytes.clone();
+    let shown = check.source.get(bytes.clone())?;
     let plain = shown
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_'));
-    (plain && !shown.is_empty()).then(|| Fix {
-        title: format!("\"{text}\""),
+    // A tag before it would make the same of the text again.
+    let before = check
+        .source
+        .get(..bytes.start)?
+        .split_whitespace()
+        .next_back();
+    let tagged = before.is_some_and(|word| word.contains("!!"));
+    // Where a boolean is compared it is meant, and not every word for it is read there.
+    let compared = site.path.rsplit_once(".value[");
+    let text = match (value, compared) {
+        (Value::Bool(truth), Some((condition, _)))
+            if root.follow(condition).text("type") == "bool" =>
+        {
+            format!("\"{truth}\"")
+        }
+        _ => format!("\"{shown}\""),
+    };
+    (plain && !shown.is_empty() && !tagged).then(|| Fix {
+        title: text.clone(),
         safe: true,
-        edits: vec![super::Edit {
-            bytes: site.node.mark.bytes.clone(),
-            text: format!("\"{text}\""),
-        }],
+        edits: vec![super::Edit { bytes, text }],
     })
 }
 

@@ -18,7 +18,7 @@ pub(super) fn event(data: impl Into<Vec<u8>>) -> Event {
 
 /// What filters say of event data; `None` where they cannot be compiled.
 pub(super) fn explain(filters: &Value, operator: &str, data: &str) -> Option<Explanation> {
-    let filter = Filter::compile(Some(filters), operator).ok()?;
+    let filter = Filter::of_manifest(Some(filters), operator).ok()?;
     Some(filter.explain(&event(data)))
 }
 

@@ -250,7 +250,7 @@ data:
         id: "empty-filters",
         level: Warning,
         summary: "filters with nothing in them",
-        why: r#"Empty filters let every event pass. An empty list is a group that holds for every event."#,
+        why: r#"Empty filters let every event pass, and with `filtersLogicalOperator: or` none. The controller leaves an empty list out, so it is no group."#,
         place: Place::Filters,
         bad: r#"data: []"#,
         good: r#"data:

@@ -113,7 +113,7 @@ pub(super) static RULES: [Rule; 14] = [
         id: "unknown-dependency",
         level: Warning,
         summary: "a parameter from a dependency that does not exist",
-        why: r#"A parameter whose dependency took no part in the firing takes its default, or is skipped without a word."#,
+        why: r#"A parameter whose dependency took no part in the firing takes its default, or is skipped without a word; in a payload without a default the Sensor's pod ends."#,
         place: Place::Triggers,
         bad: r#"- template:
     name: run

@@ -206,6 +206,12 @@ impl Walk {
             return not_shown(step, failed.to_string());
         }
         let change = hints::building(&failed, value, events);
+        if matches!(failed, TriggerError::Crash(_)) {
+            // What ends the process leaves no line of the logger's.
+            self.change.extend(change);
+            (step.act, step.error) = (Act::Fails, Some(failed.to_string()));
+            return;
+        }
         self.fail(step, events, failed.logged(), change);
     }
 

@@ -347,6 +347,11 @@ pub(super) fn building(error: &TriggerError, trigger: &Value, events: &Events) -
             }
             _ => Vec::new(),
         },
+        TriggerError::Crash(dependency) => {
+            vec![format!(
+                "give the `src` of dependency {dependency} a default `value`, or have `conditions` wait for {dependency}: without its event there is no value, and the whole Sensor ends where a payload or header needs one"
+            )]
+        }
         TriggerError::Operation(_) => {
             vec!["`operation` is one of create, update, patch, delete".to_owned()]
         }

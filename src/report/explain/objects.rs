@@ -67,8 +67,9 @@ fn workflow(submission: &Submission) -> Option<Refused> {
 
 /// `policy.k8s` looks at the object that the trigger hands on; a submit hands on none that it can look at, and a delete none at all.
 fn policy(trigger: &Value, hands_on_none: bool) -> Option<Refused> {
-    let labels = trigger.pointer("/policy/k8s/labels");
-    if !hands_on_none || labels.is_none_or(Value::is_null) {
+    // Empty labels are left out on the way into the pod, so there is no policy.
+    let asks = |labels: &Value| labels.as_object().is_some_and(|labels| !labels.is_empty());
+    if !hands_on_none || !trigger.pointer("/policy/k8s/labels").is_some_and(asks) {
         return None;
     }
     Some(Refused {
@@ -94,6 +95,11 @@ fn advice(refusal: &str) -> Vec<String> {
     }
     if refusal.contains("could not find the requested resource") {
         give("correct `apiVersion` and `kind` of the object");
+    }
+    if refusal.contains("cannot be handled as a") {
+        give(
+            "give the field a value of its type: a text in quotes in the source, and by a parameter without `useRawData`, which is for numbers, booleans, lists and objects",
+        );
     }
     if refusal.contains("spec: Required value") {
         give("give the object a `spec`");

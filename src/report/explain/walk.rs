@@ -1,6 +1,9 @@
 //! The walk up to the filters: intake, transforms, filters; what the triggers do then is in `act`.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::intake::{self, Known, Request, Taken};
@@ -28,10 +31,20 @@ pub enum Input {
     Event(Event, Option<String>),
 }
 
+/// The members of a JSON object, their values unread: data that this program cannot hold makes no other event of it.
+#[must_use]
+pub fn members(document: &[u8]) -> Option<BTreeMap<String, &RawValue>> {
+    serde_json::from_slice(document).ok()
+}
+
 /// Whether a document is a whole CloudEvent, rather than event data.
 #[must_use]
-pub fn is_cloud_event(document: &Value) -> bool {
-    document.get("specversion").is_some() && document.get("source").is_some()
+pub fn is_cloud_event(document: &[u8]) -> bool {
+    members(document).is_some_and(|members| {
+        ["specversion", "source"]
+            .iter()
+            .all(|key| members.contains_key(*key))
+    })
 }
 
 impl Input {
@@ -40,7 +53,7 @@ impl Input {
     /// # Errors
     /// A CloudEvent that a Sensor cannot read.
     pub fn event(text: &[u8]) -> Result<Self, String> {
-        if serde_json::from_slice::<Value>(text).is_ok_and(|value| is_cloud_event(&value)) {
+        if is_cloud_event(text) {
             let event = cloud_event::decode(text);
             return event
                 .map(|event| Self::Event(event, None))
@@ -212,7 +225,7 @@ fn compile(dependency: &Dependency, lacks_type: bool) -> Result<Judge, WalkError
     let transform = Transform::compile(value.get("transform"))
         .map_err(|error| unsupported(error.to_string()))?;
     let operator = text_at(value, "/filtersLogicalOperator");
-    let filter = Filter::compile(value.get("filters"), &operator)
+    let filter = Filter::of_manifest(value.get("filters"), &operator)
         .map_err(|error| unsupported(error.to_string()))?;
     let wanted = text_at(value, "/filters/context/type");
     Ok(Judge {

@@ -68,6 +68,38 @@ fn empty_lists_are_looked_at_or_not() {
     assert!(none.evaluate(&Event::default()).passed);
 }
 
+/// The controller leaves empty lists out, so they are no group in the pod, whatever stands beside them.
+#[test]
+fn empty_lists_of_a_manifest_are_as_if_they_were_not_there() {
+    let other = condition("x", "number", &["2"]);
+    let expression = json!({"expr": "x == 2", "fields": [{"name": "x", "path": "x"}]});
+    for with in [
+        json!({"exprs": []}),
+        json!({"data": []}),
+        json!({"exprs": [], "exprLogicalOperator": "or"}),
+        json!({"exprs": [], "data": []}),
+        json!({"exprs": [], "data": [other]}),
+        json!({"data": [], "exprs": [expression]}),
+        json!({"data": [], "context": {"type": "other"}}),
+    ] {
+        let mut without = with.clone();
+        let members = without.as_object_mut().unwrap();
+        members.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
+        for operator in ["", "and", "or"] {
+            for data in [r#"{"x":1}"#, r#"{"x":2}"#, "{}", "x", ""] {
+                let judged = |filters: &Value| {
+                    let filter = Filter::of_manifest(Some(filters), operator).unwrap();
+                    filter.evaluate(&event(data))
+                };
+                let decision = judged(&with);
+                assert_eq!(decision, judged(&without), "{with} {operator} {data}");
+                let compiled = Filter::compile(Some(&without), operator).unwrap();
+                assert_eq!(decision, compiled.evaluate(&event(data)), "{without}");
+            }
+        }
+    }
+}
+
 /// A limit of this program is told by its kind, and never by words that anybody can write.
 #[test]
 fn only_this_programs_own_limits_are_too_complex() {

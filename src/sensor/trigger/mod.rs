@@ -135,6 +135,11 @@ pub enum TriggerError {
         /// Why.
         error: ParameterError,
     },
+    /// A value that is not there is used, and the process ends; the dependency of this name has no event.
+    #[error(
+        "the Sensor's pod ends: panic: runtime error: invalid memory address or nil pointer dereference"
+    )]
+    Crash(String),
     /// A trigger or source that upstream has and this program has not.
     #[error("eventlab: {0}")]
     Unsupported(String),

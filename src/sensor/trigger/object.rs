@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::super::decode::Node;
+use super::super::go_json;
 use super::super::parameters::{Events, ParameterError, Parameters};
+use super::super::yaml::{self, Unreadable};
 use super::{Operation, Origin, Submission, TriggerError};
 
 /// Kinds that have no namespace, as far as upstream knows them.
@@ -145,26 +147,40 @@ fn source_object(trigger: &Node<'_>) -> Result<Value, TriggerError> {
             "trigger source for k8s is empty".to_owned(),
         ));
     };
-    match source_kind(source.value()) {
-        Some(("resource", _)) => Ok(source
+    let mut object = match source_kind(source.value()) {
+        Some(("resource", _)) => source
             .field("resource")?
-            .map_or(Value::Null, |resource| resource.value().clone())),
-        Some(("inline", _)) => inline(&source.text("inline")?),
-        Some((other, _)) => Err(TriggerError::Unsupported(format!(
-            "source.{other} is not read here; write the object under source.resource"
-        ))),
-        None => Err(TriggerError::Source(format!(
-            "unknown artifact location: {}",
-            source.value()
-        ))),
-    }
+            .map_or(Value::Null, |resource| resource.value().clone()),
+        Some(("inline", _)) => inline(&source.text("inline")?)?,
+        Some((other, _)) => {
+            return Err(TriggerError::Unsupported(format!(
+                "source.{other} is not read here; write the object under source.resource"
+            )));
+        }
+        None => {
+            return Err(TriggerError::Source(format!(
+                "unknown artifact location: {}",
+                source.value()
+            )));
+        }
+    };
+    // Upstream reads every source into a map without types.
+    go_json::as_floats(&mut object);
+    Ok(object)
 }
 
 /// An object written as text, YAML or JSON.
 fn inline(text: &str) -> Result<Value, TriggerError> {
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| TriggerError::Source(format!("error converting YAML to JSON: {error}")))
+    yaml::first(text).map_err(|error| {
+        let error = Unreadable::from(&error);
+        if error.is_own {
+            let text = format!("source.inline is not read to its end: {error}");
+            return TriggerError::Unsupported(text);
+        }
+        TriggerError::Source(format!(
+            "error converting YAML to JSON: yaml: (upstream words the rest in its own way, eventlab says) {error}"
+        ))
+    })
 }
 
 /// A Workflow that is submitted has a name, or lets the server make one.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::decode::Node;
-use super::super::parameters::{Events, Parameters};
+use super::super::parameters::{Events, ParameterError, Parameters};
 use super::{TriggerError, kind, object, prepare};
 
 /// What of a trigger this program does not carry out, and what to use instead; `None` when it carries out all of it, and
@@ -104,9 +104,12 @@ fn called(kind: &str, given: &Node<'_>, events: &Events) -> Result<(), TriggerEr
         parameters.apply(events, given.value())?
     };
     let changed = Node::new(&changed, given.path());
-    let call = |what: &str, error| TriggerError::Call {
-        what: what.to_owned(),
-        error,
+    let call = |what: &str, error| match error {
+        ParameterError::NoValue(dependency) => TriggerError::Crash(dependency),
+        error => TriggerError::Call {
+            what: what.to_owned(),
+            error,
+        },
     };
     if !matches!(kind, "slack" | "email") {
         let payload = Parameters::of(&changed, "payload")?;
@@ -121,7 +124,7 @@ fn called(kind: &str, given: &Node<'_>, events: &Events) -> Result<(), TriggerEr
         let what = format!("failed to resolve the value for dynamicHeader {name}, ");
         let parameter = Parameters::decode(&wrapped)?;
         parameter
-            .resolve(events)
+            .values(events)
             .map_err(|error| call(&what, error))?;
     }
     Ok(())

@@ -143,6 +143,62 @@ fn an_object_may_be_written_as_text() {
         error.starts_with("error converting YAML to JSON: "),
         "{error}"
     );
+    for internal in ["Policy", "Options", "error: line", "\n"] {
+        assert!(!error.contains(internal), "{internal}: {error}");
+    }
+}
+
+/// Of a key that stands twice the last one counts, of several documents the first; keys are resolved as values are.
+#[test]
+fn an_object_in_text_is_read_as_upstream_reads_it() {
+    let inline = "kind: Foo\nmetadata: {generateName: x-}\nspec:\n  on: push\n  0x10: h\n  'no': kept\n  dup: 1\n  dup: 2\n  id: 1234567890123456789\n---\nkind: Bar\n";
+    let mut trigger = trigger(&json!({}));
+    trigger["template"]["k8s"]["source"] = json!({ "inline": inline });
+    let object = built(&trigger).object;
+    assert_eq!(object["kind"], "Foo");
+    assert_eq!(
+        object["spec"],
+        json!({"true": "push", "16": "h", "no": "kept", "dup": 2, "id": 1_234_567_890_123_456_800_i64})
+    );
+}
+
+/// What goes beyond this program's limits says nothing of what upstream does.
+#[test]
+fn a_text_that_is_too_much_here_is_no_failure_of_the_trigger() {
+    let deep = format!("kind: {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let mut trigger = trigger(&json!({}));
+    trigger["template"]["k8s"]["source"] = json!({ "inline": deep });
+    assert!(acts(&trigger).unwrap_err().is_own());
+}
+
+/// The numbers of a source are floats; what a parameter writes raw is not.
+#[test]
+fn a_source_loses_the_digits_that_a_float_does_not_hold() {
+    let id = 1_234_567_890_123_456_789_i64;
+    let spec = json!({"customerId": id, "list": [id], "small": 5, "ratio": 1.0});
+    let resource = json!({"kind": "Order", "metadata": {"generateName": "x-"}, "spec": spec});
+    let lost = json!({"customerId": 1_234_567_890_123_456_800_i64, "list": [1_234_567_890_123_456_800_i64], "small": 5, "ratio": 1});
+    let mut trigger = trigger(&resource);
+    assert_eq!(built(&trigger).object["spec"], lost);
+    trigger["template"]["k8s"]["parameters"] = json!([]);
+    assert_eq!(built(&trigger).object["spec"], lost);
+    let data = format!(r#"{{"body":{{"n":{id}}}}}"#);
+    let event = Event {
+        datacontenttype: "application/json".into(),
+        data: Some(data.into_bytes()),
+        ..Event::default()
+    };
+    trigger["template"]["k8s"]["parameters"] = json!([{"src": {"dependencyName": "order", "dataKey": "body.n", "useRawData": true}, "dest": "spec.customerId"}]);
+    let origin = Origin {
+        sensor: "s",
+        namespace: "eventlab",
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let events = Events::from([("order".to_owned(), event)]);
+    let Ok(Action::Object(made)) = build(&trigger, &events, origin) else {
+        panic!("no object");
+    };
+    assert_eq!(made.object["spec"]["customerId"], id);
 }
 
 #[test]

@@ -168,7 +168,7 @@ impl Dependency {
         let judge = Transform::compile(value.get("transform"))
             .map_err(|error| error.to_string())
             .and_then(|transform| {
-                let filter = Filter::compile(value.get("filters"), &operator);
+                let filter = Filter::of_manifest(value.get("filters"), &operator);
                 let filter = filter.map_err(|error| error.to_string())?;
                 Ok(Judge { transform, filter })
             });
