@@ -138,13 +138,13 @@ mod tests {
 
     #[test]
     fn documents_are_read_as_kubernetes_reads_them() {
-        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: on, mode: 0755, no: 1, 'no': 2}\n---\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n";
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: on, mode: 0755, no: 1, 'on': 2}\n---\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n";
         let manifests = Manifest::read("f.yaml", text).unwrap();
         assert_eq!(manifests.len(), 2);
         assert_eq!(manifests[0].object["data"]["x"], true);
         assert_eq!(manifests[0].object["data"]["mode"], 493);
         assert_eq!(manifests[0].object["data"]["false"], 1);
-        assert_eq!(manifests[0].object["data"]["no"], 2);
+        assert_eq!(manifests[0].object["data"]["on"], 2);
         assert_eq!(manifests[1].title(), "Secret/b");
     }
 

@@ -292,7 +292,11 @@ mod tests {
             let block = format!("{key}:\n  {key}: 1\n");
             let flow = format!("{{{key}: {{{key}: 1}}}}");
             for text in [block, flow] {
-                assert_eq!(documents(&text).unwrap(), [wanted.clone()], "{text}");
+                assert_eq!(
+                    documents(&text).unwrap(),
+                    std::slice::from_ref(&wanted),
+                    "{text}"
+                );
                 assert_eq!(only(&text).unwrap(), wanted, "{text}");
                 assert_eq!(first(&text).unwrap(), wanted, "{text}");
             }

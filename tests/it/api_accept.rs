@@ -41,7 +41,7 @@ async fn ask(
 async fn yaml_is_answered_to_those_who_ask_for_it() {
     let lab = Lab::new().await;
     let written =
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yam}\ndata: {a: 'yes', n: '010'}\n";
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yam}\ndata: {a: 'yes', 'n': '010'}\n";
     let (code, media, text) = ask(&lab, "POST", MAPS, "application/yaml", written).await;
     assert_eq!((code, media.as_str()), (201, "application/yaml"), "{text}");
     let object: Value = serde_saphyr::from_str(&text).unwrap();

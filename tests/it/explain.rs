@@ -670,10 +670,10 @@ fn what_jq_cannot_do_here_is_said() {
     );
     let (code, _, err) = explain_with(
         &["-f", "-", "--body", FLAT],
-        &transformed(&json!({"jq": "{a: (.body.a|@sh)}"}), &json!(null)).to_string(),
+        &transformed(&json!({"jq": "{a: [.body.a|tostream]}"}), &json!(null)).to_string(),
     );
     assert_eq!(code, 3);
-    assert!(err.contains("`@sh`"), "{err}");
+    assert!(err.contains("`tostream/0`"), "{err}");
     let (code, _, err) = explain_with(
         &["-f", "-", "--body", FLAT],
         &transformed(&json!({"jq": "def f: f; f"}), &json!(null)).to_string(),
