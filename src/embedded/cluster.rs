@@ -73,7 +73,7 @@ pub struct EmbeddedCluster {
     node_config: NodeConfig,
     /// `None` only while it is between two lives, or for good after a stop.
     node: Mutex<Option<NodeHandle>>,
-    controllers: Mutex<Option<ControllerHandle>>,
+    controllers: Mutex<Option<Controllers>>,
     listener: Mutex<Option<JoinHandle<()>>>,
     cancel: CancellationToken,
     url: String,
@@ -130,6 +130,30 @@ fn record_databases(state_dir: &Path) {
     }
 }
 
+/// The controllers, and what ends them alone.
+struct Controllers {
+    handle: ControllerHandle,
+    end: CancellationToken,
+}
+
+impl Controllers {
+    /// Starts them, until they are stopped or `cancel`.
+    fn start(api: &Arc<ApiServer>, cancel: &CancellationToken) -> Self {
+        let clients =
+            ControllerClients::for_each(|identity| api.client(&controller_token(api, identity)));
+        let end = cancel.child_token();
+        Self {
+            handle: controllers::start(clients, end.clone()),
+            end,
+        }
+    }
+
+    async fn stop(self) {
+        self.end.cancel();
+        self.handle.stopped().await;
+    }
+}
+
 /// With less room than this, in bytes, databases cannot write their next page.
 const ROOM: u64 = 16 * 1024;
 
@@ -165,9 +189,7 @@ impl EmbeddedCluster {
             &kubeconfig_path(&config.state_dir),
         )?;
         let listener = tokio::spawn(listener.serve(api.router(), cancel.clone()));
-        let clients =
-            ControllerClients::for_each(|identity| api.client(&controller_token(&api, identity)));
-        let controllers = controllers::start(clients, cancel.clone());
+        let controllers = Controllers::start(&api, &cancel);
         let node_config = node_config(&config, &api, &bus, port, identity.ca_pem());
         api.set_pod_logs(Arc::new(node_config.logs.clone()));
         api.set_pod_streams(Arc::new(node_config.streams.clone()));
@@ -300,6 +322,13 @@ impl EmbeddedCluster {
     pub async fn rewind(&self, name: &str) -> Result<(), snapshot::SnapshotError> {
         let folder = snapshot::find(&self.config.state_dir, name)?;
         let mut node = self.node.lock().await;
+        let mut controllers = self.controllers.lock().await;
+        let ran = controllers.take();
+        let run = ran.is_some();
+        // What they know is of a cluster that is no more: acting on it, one makes again what was put back.
+        if let Some(running) = ran {
+            running.stop().await;
+        }
         if let Some(running) = node.take() {
             running.stop(STOP_GRACE).await;
         }
@@ -309,6 +338,7 @@ impl EmbeddedCluster {
         }
         let restored = snapshot::restore(state_dir, &folder, &self.api, &self.bus);
         record_databases(state_dir);
+        *controllers = run.then(|| Controllers::start(&self.api, &self.cancel));
         let started = Node::start(self.node_config.clone()).await;
         *node = Some(started.map_err(|error| snapshot::SnapshotError::Node(error.to_string()))?);
         restored
@@ -322,7 +352,7 @@ impl EmbeddedCluster {
         }
         self.cancel.cancel();
         if let Some(controllers) = self.controllers.lock().await.take() {
-            controllers.stopped().await;
+            controllers.stop().await;
         }
         if let Some(listener) = self.listener.lock().await.take() {
             // A listener that panicked has ended too.
