@@ -315,7 +315,7 @@ impl EmbeddedCluster {
         snapshot::forget(&self.config.state_dir, name)
     }
 
-    /// Puts a copy back: containers are ended, objects, bus and volumes restored, and pods started again.
+    /// Puts a copy back: controllers and containers are ended, objects, bus and volumes restored, and both started again.
     ///
     /// # Errors
     /// There is no such copy, or it cannot be read; pods run again in any case.
@@ -323,10 +323,9 @@ impl EmbeddedCluster {
         let folder = snapshot::find(&self.config.state_dir, name)?;
         let mut node = self.node.lock().await;
         let mut controllers = self.controllers.lock().await;
-        let ran = controllers.take();
-        let run = ran.is_some();
+        let had_controllers = controllers.is_some();
         // What they know is of a cluster that is no more: acting on it, one makes again what was put back.
-        if let Some(running) = ran {
+        if let Some(running) = controllers.take() {
             running.stop().await;
         }
         if let Some(running) = node.take() {
@@ -338,7 +337,7 @@ impl EmbeddedCluster {
         }
         let restored = snapshot::restore(state_dir, &folder, &self.api, &self.bus);
         record_databases(state_dir);
-        *controllers = run.then(|| Controllers::start(&self.api, &self.cancel));
+        *controllers = had_controllers.then(|| Controllers::start(&self.api, &self.cancel));
         let started = Node::start(self.node_config.clone()).await;
         *node = Some(started.map_err(|error| snapshot::SnapshotError::Node(error.to_string()))?);
         restored

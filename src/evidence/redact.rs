@@ -20,9 +20,9 @@ pub const TEXT_LIMIT: usize = 64 * 1024;
 const SECRET_MIN: usize = 8;
 /// So many lines of longer values are looked for beside the values themselves.
 const LINES_MAX: usize = 4096;
-/// Fields that say what an entry is and where it belongs: words of this program and names of objects. A Secret that holds
-/// such a word must not make the entry another one.
-const STRUCTURE: [&str; 31] = [
+/// Fields whose text says what an entry is and where it belongs: words of this program and names of objects. A Secret that
+/// holds such a word must not make the entry another one. An object under such a name is looked through like any other.
+const WORDS: [&str; 33] = [
     "kind",
     "action",
     "answer",
@@ -37,13 +37,11 @@ const STRUCTURE: [&str; 31] = [
     "phase",
     "outcome",
     "state",
+    "claim",
+    "order",
     "condition",
     "source",
     "stops_at",
-    "expected",
-    "observed",
-    "access",
-    "pod",
     "manifests",
     "what",
     "topic",
@@ -54,7 +52,13 @@ const STRUCTURE: [&str; 31] = [
     "verb",
     "group",
     "resource",
+    "pod",
+    "uid",
+    "container",
+    "time",
 ];
+/// Fields that hold nothing but such words, however deep.
+const FATES: [&str; 2] = ["expected", "observed"];
 const CUT: &str = " … (cut)";
 
 /// Replaces secrets in texts.
@@ -75,8 +79,9 @@ impl Redactor {
         redactor
     }
 
-    /// Adds values of Secrets.
-    pub fn learn(&mut self, secrets: impl IntoIterator<Item = String>) {
+    /// Adds values of Secrets. Answers how many of their lines are one too many to be looked for by themselves.
+    pub fn learn(&mut self, secrets: impl IntoIterator<Item = String>) -> usize {
+        let mut left_out = 0;
         for raw in secrets {
             let secret = raw.trim();
             if secret.len() < SECRET_MIN {
@@ -92,31 +97,30 @@ impl Redactor {
             ];
             self.secrets
                 .extend(forms.into_iter().filter(|form| is_sought(form)));
-            self.learn_lines(secret);
+            left_out += self.learn_lines(secret);
         }
         self.secrets
             .sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         self.secrets.dedup();
+        left_out
     }
 
     /// A text of several lines is seldom shown whole.
-    fn learn_lines(&mut self, secret: &str) {
+    fn learn_lines(&mut self, secret: &str) -> usize {
+        if !secret.contains('\n') {
+            return 0;
+        }
         let known: HashSet<&str> = self.secrets.iter().map(String::as_str).collect();
-        let lines = secret.lines().filter(|_| secret.contains('\n'));
+        let lines = secret.lines().map(str::trim);
         let new: BTreeSet<String> = lines
-            .map(str::trim)
             .filter(|line| is_sought(line) && !known.contains(line))
             .map(str::to_owned)
             .collect();
-        let room = LINES_MAX.saturating_sub(self.lines);
-        if new.len() > room {
-            tracing::warn!(
-                left_out = new.len() - room,
-                "Secrets have more lines than are looked for one by one"
-            );
-        }
-        self.lines += new.len().min(room);
-        self.secrets.extend(new.into_iter().take(room));
+        let taken = new.len().min(LINES_MAX.saturating_sub(self.lines));
+        let left_out = new.len() - taken;
+        self.lines += taken;
+        self.secrets.extend(new.into_iter().take(taken));
+        left_out
     }
 
     /// The entry as it may be written.
@@ -136,9 +140,10 @@ impl Redactor {
             Value::String(text) => *text = self.text(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item, secret)),
             Value::Object(fields) => {
-                let free = |name: &str| secret || !STRUCTURE.contains(&name);
-                for (name, field) in fields.iter_mut().filter(|(name, _)| free(name)) {
-                    self.value(field, secret || is_secret_header(name));
+                for (name, field) in fields.iter_mut() {
+                    if secret || !is_structure(name, field) {
+                        self.value(field, secret || is_secret_header(name));
+                    }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -168,6 +173,10 @@ impl Redactor {
         }
         headers(&shapes::replace(&text))
     }
+}
+
+fn is_structure(name: &str, field: &Value) -> bool {
+    FATES.contains(&name) || (WORDS.contains(&name) && !field.is_object())
 }
 
 /// Whether a form of a Secret's value is looked for.

@@ -60,8 +60,8 @@ pub const RELEASES: [Release; 4] = [
     },
 ];
 
-/// How long after its answer a webhook may still publish the event: before 1.9.6 it answered first
-/// (`common/webhook/webhook.go`), and one tries again for some seconds where the bus is away.
+/// How long after its answer a webhook is given to publish the event: up to v1.9.5 it answers first
+/// (`eventsources/sources/webhook/start.go`; from v1.9.6 on `eventsources/common/webhook/webhook.go` waits).
 const LATE_PUBLISH: Duration = Duration::from_secs(5);
 
 /// So long after a 200 nothing is said of a message that is not on the bus.

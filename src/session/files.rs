@@ -112,7 +112,13 @@ impl SessionFiles {
 
     /// Values of Secrets that must not be written from now on.
     pub fn hide(&mut self, secrets: impl IntoIterator<Item = String>) {
-        self.redactor.learn(secrets);
+        let left_out = self.redactor.learn(secrets);
+        if left_out > 0 {
+            tracing::warn!(
+                left_out,
+                "lines of Secrets are too many to be kept out of the journal one by one; whole values are"
+            );
+        }
     }
 
     /// Appends one entry: redacted, numbered if it is a fact, one line in one write. Answers it as it was written.

@@ -15,13 +15,13 @@ impl Task {
     /// A 200 means that the message is stored already, or soon is (see [`releases::published_within`]): a read of the whole
     /// stream after that finds it, or proves that it is not there. Where the bus cannot be read now, a later read does.
     pub(super) async fn answered(&mut self, fact: Fact) {
-        let (trace, place) = (fact.trace.clone().unwrap_or_default(), place_of(&fact));
+        let (trace, place) = (fact.trace.clone(), place_of(&fact));
         let accepted = matches!(
             fact.observation,
             Observation::HttpAnswer { status: 200, .. }
         );
         self.write(vec![fact]);
-        if accepted {
+        if let Some(trace) = trace.filter(|_| accepted) {
             self.accepted.insert(trace, (place, Instant::now()));
         }
         self.look_at_bus().await;

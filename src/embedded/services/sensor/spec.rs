@@ -232,7 +232,9 @@ fn reset(value: &Value) -> Option<Reset> {
 }
 
 fn policy(value: &Value) -> Option<Policy> {
-    let labels = set(value, "labels")?.as_object()?;
+    // The controller hands on no empty labels.
+    let labels = set(value, "labels")?.as_object();
+    let labels = labels.filter(|labels| !labels.is_empty())?;
     Some(Policy {
         labels: labels
             .iter()
@@ -475,7 +477,10 @@ mod tests {
             (policy.backoff.unwrap().steps, policy.fails_on_timeout),
             (3, true)
         );
-        assert!(trigger(&json!({"policy": {"k8s": {}}})).policy.is_none());
+        for none in [json!({}), json!({"labels": {}}), json!({"labels": null})] {
+            let none = trigger(&json!({"policy": {"k8s": none}}));
+            assert!(none.policy.is_none());
+        }
     }
 
     #[test]
